@@ -41,6 +41,11 @@ nitpick_ignore = [
     # What `compose` puts into a plan, and what runs it: nobody else makes either.
     ("py:class", "dpkit_core.pipeline.parts.Assembly"),
     ("py:class", "Assembly"),
+    ("py:class", "dpkit_core.pipeline.evaluate.PlannedEvaluation"),
+    # What a federation hands to the meter of each party.
+    ("py:class", "dpkit_core.noise.joint.Joint"),
+    # Hashes of records: an alias of arrays of whole numbers.
+    ("py:class", "Hashes"),
     # Keys and graphs of libraries that are extras.
     ("py:class", "Ed25519PrivateKey"),
     ("py:class", "Ed25519PublicKey"),

@@ -26,7 +26,12 @@ RUNS = (
     ["scorer", "selector", "accountant"],
     ["scorer", "selector", "regressor", "accountant"],
 )
-STAGES = {"scoring": "scorer", "selection": "selector", "regression": "regressor"}
+STAGES = {
+    "scoring": "scorer",
+    "selection": "selector",
+    "regression": "regressor",
+    "evaluation": "regressor",
+}
 PICKS = ("ExponentialMechanism", "PermuteAndFlip")
 NOISE = ("Gaussian", "NonSphericalGaussian")
 PROVED = ("PureDP", "ApproxDP", "Renyi")
@@ -357,7 +362,7 @@ def walk(event):
 def single(event):
     """Yield the single events of which one is made, in order."""
     times = event.get("count", event.get("rounds", event["parts"] if event["type"] == "Disjoint" else 1))
-    if event["type"] in ("Repeated", "Disjoint", "Sequence"):
+    if event["type"] in ("Repeated", "Disjoint", "Sequence", "Apart"):
         for _ in range(times):
             for inner in inner_of(event):
                 yield from single(inner)
@@ -372,6 +377,7 @@ def check_events(certificate):
     for event in every:
         kind = event["type"]
         relation = event.get("neighboring", certificate["neighboring"])
+        require(kind != "Apart" or relation == "add-remove", "sides are for add-remove")
         require(relation == certificate["neighboring"], f"a {kind} is for another relation")
         if kind == "Filtered":
             require(event["charged"] <= event["rounds"], "a filter charges for more rounds than it has")
@@ -421,6 +427,7 @@ def check_run(release, features):
     require(roles == RUNS[2] or not {"select_share", "iterates"} & set(plan), "the plan is of other parts")
     require("batches" not in plan or "selector" not in roles, "the plan is for a table, and for batches")
     require("batches" not in plan or "unit" not in certificate["schema"], "a unit may be in several batches")
+    check_evaluation(release)
     events = [event for event in certificate["events"] if event["stage"] == "selection"]
     k = len(release["selected"])
     if "selector" not in roles:
@@ -431,6 +438,29 @@ def check_run(release, features):
     else:
         require(k > 0, "nothing is selected")
         check_picks(events, len(features), k)
+
+
+def check_evaluation(release):
+    """Refuse a score of other noise than its events have, or of no model."""
+    certificate, found = release["certificate"], release.get("evaluation")
+    events = [event for event in certificate["events"] if event["stage"] == "evaluation"]
+    require(bool(events) == ("evaluate" in certificate.get("plan", {})), "nothing is planned to be scored")
+    require((found is not None) == bool(events and release["model"]), "there is a score of no model, or none")
+    if events:
+        one_table = "batches" not in certificate["plan"] and certificate["neighboring"] == "add-remove"
+        require(one_table, "records are held out from a table under add-remove")
+    if found is not None:
+        last, accuracy = events[-1], found["measure"] == "accuracy"
+        require(len(events) == (1 if accuracy else 5), "the score is of other events")
+        known = last["type"] == "Gaussian" and {"sensitivity", "shape"} <= set(last)
+        require(known, "the last event of a score is no Gaussian noise that says what it is added to")
+        noise = last["noise_multiplier"] * last["sensitivity"]
+        require(math.isclose(found["deviation"], noise, rel_tol=TOLERANCE), "the score has other noise")
+        require(len(found["released"]) == math.prod(last["shape"]), "the score has other numbers")
+        require(not accuracy or len(found["released"]) % 2 == 0, "a class has one count and not two")
+        schema = certificate["schema"]
+        number = schema["columns"][schema["target"]]["kind"] != "categorical"
+        require(accuracy != number, "accuracy is of categories, and R2 of numbers")
 
 
 def check_search(release, features):
@@ -510,7 +540,9 @@ def check_total(certificate):
     sampled = [e for event in certificate["events"] for e in walk(event) if e["type"] == "PoissonSampled"]
     require(not sampled or certificate["neighboring"] == "add-remove", "sampling is for add-remove")
     most = certificate["schema"].get("unit", {"most_records": 1})["most_records"]
-    events = [grouped(event, most) for event in certificate["events"]]
+    events = [grouped(event, most) for event in charged(certificate)]
+    if name != "basic":
+        events = list(map(together, events))
     everything, delta = {"type": "Sequence", "events": events}, certificate["delta"]
     if name == "basic":
         epsilon, spent = pair(everything)
@@ -521,6 +553,57 @@ def check_total(certificate):
         epsilon = converted(everything, delta, orders)
     sentence = f"the events compose to epsilon {epsilon:.9g}, and {certificate['epsilon']:.9g} is claimed"
     require(abs(epsilon - certificate["epsilon"]) <= TOLERANCE * certificate["epsilon"], sentence)
+
+
+def charged(certificate):
+    """Return the events of a certificate; those of an evaluation are apart from all others."""
+    events = certificate["events"]
+    held_out = [event for event in events if event["stage"] == "evaluation"]
+    if not held_out:
+        return events
+    sides = [[event for event in events if event["stage"] != "evaluation"], held_out]
+    steps = [{"type": "Sequence", "events": side} for side in sides]
+    return [{"type": "Apart", "events": steps, "units": "unit" in certificate["schema"]}]
+
+
+def together(event):
+    """Return an event in which sides are mechanisms that cost as much as the costliest of them."""
+    if event["type"] == "Apart":
+        most, noise = {}, []
+        for side in event["events"]:
+            steps = list(leaves(side))
+            noise.append([(kind, m, count) for kind, m, count in steps if kind == "noise"])
+            others = {}
+            for kind, text, count in steps:
+                if kind != "noise":
+                    others[text] = others.get(text, 0) + count
+            most = {text: max(most.get(text, 0), others.get(text, 0)) for text in most | others}
+        worst = max(noise, key=lambda side: sum(count / Fraction(m) ** 2 for _, m, count in side))
+        events = [({"type": "Gaussian", "noise_multiplier": m}, count) for _, m, count in worst]
+        events += [(json.loads(text), count) for text, count in most.items()]
+        repeated = [{"type": "Repeated", "event": one, "count": count} for one, count in events]
+        return {"type": "Sequence", "events": repeated}
+    if "event" in event:
+        return event | {"event": together(event["event"])}
+    return event | {"events": list(map(together, event["events"]))} if "events" in event else event
+
+
+def leaves(event, count=1):
+    """Yield noise with its multiplier, and other mechanisms as text, each with how often."""
+    event = together(event)
+    if event["type"] in ("Repeated", "Sequence", "Disjoint"):
+        for inner in inner_of(event):
+            yield from leaves(inner, count * event.get("count", 1))
+    elif event["type"] in (*NOISE, "StableHistogram"):
+        yield "noise", event.get("noise_multiplier") or 1 / precision(event) ** 0.5, count
+        if "leak" in event:
+            leak = {"type": "ApproxDP", "epsilon": 2.0**-1000, "delta": event["leak"]}
+            yield "other", json.dumps(leak), count
+    else:
+        kind = {"PermuteAndFlip": "PureDP"}.get(event["type"], event["type"])
+        unpriced = ("stage", "neighboring", "sensitivity", "shape", "candidates", "proof")
+        facts = {key: value for key, value in event.items() if key not in unpriced}
+        yield "other", json.dumps(facts | {"type": kind}, sort_keys=True), count
 
 
 def grouped(event, m):
@@ -545,6 +628,8 @@ def grouped(event, m):
     if kind in ("Repeated", "Filtered"):
         return event | {"event": grouped(event["event"], m)}
     if kind == "Sequence":
+        return event | {"events": [grouped(inner, m) for inner in event["events"]]}
+    if kind == "Apart" and event["units"]:
         return event | {"events": [grouped(inner, m) for inner in event["events"]]}
     require(kind == "Disjoint", f"no {kind} is known for {m} records together")
     inside = list(mechanisms(event["event"]))
@@ -586,6 +671,9 @@ def pair(event):
     if kind == "PoissonSampled":
         epsilon, delta = pair(event["event"])
         return amplified(event["rate"], epsilon), plus(0.0, Fraction(event["rate"]), delta)
+    if kind == "Apart":
+        pairs = list(map(pair, event["events"]))
+        return max(epsilon for epsilon, _ in pairs), max(delta for _, delta in pairs)
     require(kind in ("Repeated", "Disjoint", "Sequence"), f"basic has no epsilon for {kind}")
     epsilon = delta = 0.0
     for inner in inner_of(event):

@@ -174,6 +174,13 @@ class PrivacyOptions:
             show_default="tight where it composes every event, else rdp",
         ),
     ] = None
+    evaluate: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Hold out this share of the records, such as .1, and score the model on them.",
+        ),
+    ] = None
     select_share: Annotated[
         float | None,
         typer.Option(
@@ -297,6 +304,7 @@ def _request(
         k=_one_k(parts.k, options),
         options=options,
         select_share=privacy.select_share,
+        evaluate=privacy.evaluate,
     )
 
 

@@ -26,6 +26,7 @@ from dpkit_core.data.kept import Kept, KeptHere, rows_kept
 from dpkit_core.data.matching import require_columns
 from dpkit_core.data.rules import complete, filled, transformed
 from dpkit_core.data.schema import Schema, Unit
+from dpkit_core.data.sides import Side
 from dpkit_core.data.source import is_frame
 from dpkit_core.data.sums import (
     Block,
@@ -114,8 +115,9 @@ class AnyDataset(Protocol):
         ...
 
 
-#: The units of records that have none.
+#: The units of records that have none, and the numbers by which sides are drawn where contents are hashed.
 NOBODY: Integers = np.empty(0, np.int64)
+NO_LOTS: Hashes = np.empty(0, np.uint64)
 
 
 @attrs.frozen(eq=False)
@@ -162,6 +164,11 @@ class Members:
     def only(self, records: Booleans) -> Members:
         """Return whose these records are."""
         return attrs.evolve(self.require(len(records)), codes=self.codes[records])
+
+    @property
+    def lots(self) -> Hashes:
+        """A hash of each record's unit."""
+        return self.roster.hashes()[self.codes]
 
     def kept(self, contents: Hashes) -> Booleans:
         """Return which records are kept."""
@@ -242,6 +249,8 @@ class Dataset:
     whose
         The unit of each record, as a number, of a schema with a unit; as private as the records. Empty in
         what parts are given: the numbers follow the order of the table, which other units' records change.
+    lots
+        A hash of each record's unit, by which ``side`` is drawn; empty of records without.
 
     Raises
     ------
@@ -259,6 +268,7 @@ class Dataset:
     outcome: Feature | None = None
     unit: Unit | None = None
     whose: Integers = attrs.field(default=NOBODY, repr=False)
+    lots: Hashes = attrs.field(default=NO_LOTS, repr=False)
 
     @classmethod
     def from_arrays(
@@ -314,8 +324,10 @@ class Dataset:
             members, block = members.only(keep), _only(keep, block)
         block = _transformed(block, features, outcome)
         X, y = _read_only(block.X), _read_only(block.y)
-        whose = NOBODY if members is None else members.codes
-        return cls(X, y, features, schema.target.name, schema.target.bounds, outcome, schema.unit, whose)
+        whose, lots = (NOBODY, NO_LOTS) if members is None else (members.codes, members.lots)
+        return cls(
+            X, y, features, schema.target.name, schema.target.bounds, outcome, schema.unit, whose, lots
+        )
 
     @classmethod
     def from_frame(cls, frame: Any, schema: Schema, *, batch: bool = False) -> Dataset:
@@ -420,6 +432,13 @@ class Dataset:
         columns = np.ascontiguousarray(self.X[:, list(indices)])
         return attrs.evolve(self, X=_read_only(columns), features=tuple(self.features[i] for i in indices))
 
+    def side(self, side: Side, /) -> Dataset:
+        """Return the records on one side, of which there may be none."""
+        lots = contents(self.X, self.y) if self.unit is None else _lots_of_units(self.lots, self.records)
+        keep = side.keeps(lots)
+        X, y = _read_only(np.ascontiguousarray(self.X[keep])), _read_only(self.y[keep])
+        return attrs.evolve(self, X=X, y=y, whose=NOBODY, lots=NO_LOTS)
+
     def dense(self) -> Dataset:
         """Return the dataset itself."""
         return self
@@ -442,6 +461,7 @@ class SparseDataset:
     target_bounds: tuple[float, float] | None = None
     outcome: Feature | None = None
     unit: Unit | None = None
+    lots: Hashes = attrs.field(default=NO_LOTS, repr=False)
 
     @classmethod
     def from_arrays(cls, X: Any, y: npt.ArrayLike, schema: Schema, *, units: Any = None) -> SparseDataset:
@@ -475,12 +495,13 @@ class SparseDataset:
                 "rules for missing values are for dense data and files"
             )
         _require_finite(target[:, np.newaxis], [schema.target.name])
+        lots = NO_LOTS
         if (members := Members.of(units, schema)) is not None:
             keep = members.require(len(target)).kept(contents_of_sparse(matrix.tocsr(), target))
-            matrix, target = matrix.tocsr()[keep], target[keep]
+            matrix, target, lots = matrix.tocsr()[keep], target[keep], members.lots[keep]
         target = _read_only(transformed(target[:, np.newaxis], [schema.outcome])[:, 0])
         facts = schema.target.name, schema.target.bounds, schema.outcome, schema.unit
-        return cls(matrix, target, schema.features, *facts)
+        return cls(matrix, target, schema.features, *facts, lots)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -518,6 +539,14 @@ class SparseDataset:
         columns = list(indices)
         return attrs.evolve(self, X=self.X[:, columns], features=tuple(self.features[i] for i in columns))
 
+    def side(self, side: Side, /) -> SparseDataset:
+        """Return the records on one side, of which there may be none."""
+        X = self.X.tocsr()
+        own = self.unit is not None
+        lots = _lots_of_units(self.lots, self.records) if own else contents_of_sparse(X, self.y)
+        keep = side.keeps(lots)
+        return attrs.evolve(self, X=X[keep], y=_read_only(self.y[keep]), lots=NO_LOTS)
+
     def dense(self) -> Dataset:
         """Return the records as a matrix, which may take far more memory."""
         X = _read_only(np.asarray(self.X.toarray(order="C"), dtype=np.float64))
@@ -536,6 +565,9 @@ class StreamedDataset:
         raises ``InvalidData`` at the end of a pass that had another number of records than the first.
     records
         How many there are.
+    with_lots
+        As ``read`` with all features, with a number of each record by which ``side`` is drawn; None of
+        records without a unit, whose contents are hashed.
     """
 
     form: ClassVar[str] = "streamed"
@@ -547,6 +579,7 @@ class StreamedDataset:
     target_bounds: tuple[float, float] | None = None
     outcome: Feature | None = None
     unit: Unit | None = None
+    with_lots: Callable[[], Iterator[tuple[Block, Hashes]]] | None = attrs.field(default=None, repr=False)
 
     @classmethod
     def from_blocks(cls, blocks: Callable[[], Iterator[tuple[Any, ...]]], schema: Schema) -> StreamedDataset:
@@ -634,31 +667,40 @@ class StreamedDataset:
             members.clear()
             hashes.clear()
 
-        def of_units(features: tuple[Feature, ...]) -> Iterator[Block]:
+        of_units = roster.hashes()
+
+        def kept(features: tuple[Feature, ...]) -> Iterator[tuple[Block, Integers]]:
             if truncation is None:
-                yield from (block for block, _ in read(features))
+                yield from read(features)
                 return
             # Which records are kept depends on all columns, and on nothing that an earlier pass saw of them.
             keeps = truncation.in_a_pass()
             columns = [schema.features.index(feature) for feature in features]
             for block, codes in read(schema.features):
                 keep = keeps(codes, contents(block.X, block.y))
-                yield Block(block.X[keep][:, columns], block.y[keep])
+                yield Block(block.X[keep][:, columns], block.y[keep]), codes[keep]
 
-        def checked(features: tuple[Feature, ...]) -> Iterator[Block]:
+        def checked(features: tuple[Feature, ...]) -> Iterator[tuple[Block, Integers]]:
             rows = 0
-            for block in of_units(features):
+            for block, codes in kept(features):
                 rows += len(block)
                 if rows <= records:
-                    yield _transformed(block, features, schema.outcome)
+                    yield _transformed(block, features, schema.outcome), codes
             if rows != records:
                 raise InvalidData(
                     f"a pass over the data had {rows} records where the first had {records}; all passes need "
                     "the same, so let `blocks` open its source anew at each call, and leave files as they are"
                 )
 
+        def blocks(features: tuple[Feature, ...]) -> Iterator[Block]:
+            return (block for block, _ in checked(features))
+
+        def with_lots() -> Iterator[tuple[Block, Hashes]]:
+            return ((block, of_units[codes]) for block, codes in checked(schema.features))
+
         facts = schema.target.name, schema.target.bounds, schema.outcome, schema.unit
-        return cls(checked, records, schema.features, *facts)
+        lots = None if truncation is None else with_lots
+        return cls(blocks, records, schema.features, *facts, lots)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -682,11 +724,41 @@ class StreamedDataset:
         """Return the streamed dataset with only these feature columns, in this order; reads nothing."""
         return attrs.evolve(self, features=tuple(self.features[i] for i in indices))
 
+    def side(self, side: Side, /) -> StreamedDataset:
+        """Return the records on one side, of which there may be none; each pass reads all columns."""
+
+        def read(features: tuple[Feature, ...]) -> Iterator[Block]:
+            columns = [self.features.index(feature) for feature in features]
+            for block, lots in self._with_lots():
+                keep = side.keeps(lots)
+                yield Block(np.ascontiguousarray(block.X[keep][:, columns]), block.y[keep])
+
+        return attrs.evolve(self, read=read, records=sum(map(len, read(()))), with_lots=None)
+
+    def _with_lots(self) -> Iterator[tuple[Block, Hashes]]:
+        if self.unit is None:
+            return ((block, contents(block.X, block.y)) for block in self.read(self.features))
+        if self.with_lots is None:
+            raise InvalidData(_NO_LOTS)
+        return self.with_lots()
+
     def dense(self) -> Dataset:
         """Return the records in memory, by one pass."""
         held = _gathered(self.read(self.features), np.empty((self.records, len(self.features))))
         facts = self.features, self.target, self.target_bounds, self.outcome, self.unit
         return Dataset(_read_only(held.X), _read_only(held.y), *facts)
+
+
+_NO_LOTS = (
+    "records of units are drawn to sides when a dataset is made; make it with from_arrays, from_frame, "
+    "from_source or from_blocks"
+)
+
+
+def _lots_of_units(lots: Hashes, records: int) -> Hashes:
+    if len(lots) != records:
+        raise InvalidData(_NO_LOTS)
+    return lots
 
 
 def dataset_of(source: Source, schema: Schema, forms: Sequence[str]) -> AnyDataset:

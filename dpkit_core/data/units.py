@@ -117,12 +117,12 @@ def contents_of_sparse(X: sparse.csr_array, y: Vector) -> Hashes:
 
 def _entries(values: npt.NDArray[np.generic], column: Hashes) -> Hashes:
     bits = np.ascontiguousarray(values, dtype=np.float64).view(np.uint64)
-    mixed = _mixed(bits ^ _mixed(column + np.uint64(1)))
-    mixed[np.asarray(values) == 0] = 0
-    return mixed
+    entries = mixed(bits ^ mixed(column + np.uint64(1)))
+    entries[np.asarray(values) == 0] = 0
+    return entries
 
 
-def _mixed(numbers: Hashes) -> Hashes:
+def mixed(numbers: Hashes) -> Hashes:
     """Return the finalizer of splitmix64 (Steele, Lea and Flood 2014), number by number."""
     z = numbers + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -154,7 +154,7 @@ class Truncation:
 
     def __init__(self, codes: Integers, contents: Hashes, hashes: Hashes, most: int) -> None:
         place = _places(codes, contents)
-        numbers = _mixed(_mixed(hashes[codes] ^ contents) + place.astype(np.uint64))
+        numbers = mixed(mixed(hashes[codes] ^ contents) + place.astype(np.uint64))
         order = np.lexsort((numbers, codes))
         chosen = order[_within(codes[order]) < most]
         self.records = len(chosen)

@@ -20,9 +20,11 @@ alike. The noise on the sum of a window of L cells has the deviation s sqrt(L). 
 is at least z s sqrt(L), with the level z below. It is believed if it is sure and both of its ends stand out:
 for each shorter length, its first and its last octaves have sums of at least t deviations of their noise, t =
 1.5, 2 and 3 for one, two and three octaves and z for more. Of a believed window a sign is kept where its own
-sum is at least 3 deviations. The cell around 0, which reaches nowhere, is kept from 3 s on and sure from z s
-on. All believed windows together are the range of a column; nothing is cut or extended afterwards. As far
-outwards as it reaches, nothing can be stretched: there windows are believed from z = 4 on.
+sum is at least 4.5 deviations, z / sqrt(2) at most, so that a sure window keeps one. (From 3 on, noise kept
+negative octaves of one positive column in a hundred.) The cell around 0, which reaches nowhere, is kept from
+4.5 s on and sure from z s on. All believed windows together are the range of a column; nothing is cut or
+extended afterwards. As far outwards as it reaches, nothing can be stretched: there windows are believed from
+z = 4 on.
 
 A column without a sure window has the range of the *pool*, the sums over all columns of the counts, with
 noise s sqrt(c) for c columns: 100 columns that noise drowns one by one show together how large their values
@@ -101,7 +103,7 @@ UNBOUNDED_STEPS = 3
 #: than are sure by themselves, and each sign, in deviations of the noise.
 LONGEST_WINDOW = 12
 ENDS = (1.5, 2.0, 3.0)
-SIGN = 3.0
+SIGN = 4.5
 
 #: From where on a window is believed that reaches no farther than others that are sure.
 INSIDE = 4.0

@@ -53,6 +53,7 @@ class Pipeline:
         k: int | str | None = None,
         select_share: float = DEFAULT_SELECT_SHARE,
         batches: int = 1,
+        evaluate: float | None = None,
     ) -> Plan:
         """Return what each part will spend; touches no data.
 
@@ -70,6 +71,9 @@ class Pipeline:
         batches
             How many batches the records will come in, one after the other, to a regressor that learns from
             streams.
+        evaluate
+            Share of the records, such as .1, that are held out from all parts and score the model, which
+            costs nothing beside as much Gaussian noise of a fit; None for no score.
 
         Raises
         ------
@@ -87,12 +91,21 @@ class Pipeline:
             k = int(k)  # numpy has integers of its own
         Policy.of_site().require_budget(budget)
         require_type("select_share", select_share, numbers.Real, "give a number between 0 and 1")
+        if evaluate is not None:
+            require_type("evaluate", evaluate, numbers.Real, "give a number between 0 and 1, such as 0.1")
+            evaluate = float(evaluate)
         require_type("batches", batches, numbers.Integral, "give a whole number of at least 1")
 
         def planned(k: int | None, assembly: Assembly = self.assembly) -> Plan:
             try:
                 return make_plan(
-                    assembly, schema, budget, k=k, select_share=select_share, batches=int(batches)
+                    assembly,
+                    schema,
+                    budget,
+                    k=k,
+                    select_share=select_share,
+                    batches=int(batches),
+                    evaluate=evaluate,
                 )
             except SystemExit as error:  # of an accountant: a part does not end the program
                 raise CannotCompose(str(assembly), ["a part tried to end the program"]) from error

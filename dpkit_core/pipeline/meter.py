@@ -37,10 +37,11 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_core.errors import PlanViolation, Unsuitable
+from dpkit_core.errors import EngineFailed, PlanViolation, Unsuitable
 from dpkit_core.mechanisms.sums import LARGEST_LIMIT, Sums, noise_of, noisy_sums, sums_event
+from dpkit_core.noise.joint import Joint
 from dpkit_core.noise.randomness import Randomness, Stream, Uncopyable
-from dpkit_core.noise.sampler import Sampler
+from dpkit_core.noise.sampler import GRID_LIMIT, Sampler, finite, gaussian_grid
 from dpkit_core.noise.selection import LAZY_FROM, select
 from dpkit_core.pipeline.confine import require_nobody_at_work
 from dpkit_core.pipeline.window import Block, Call, Opened, Window
@@ -61,6 +62,9 @@ from dpkit_core.privacy.events import (
 from dpkit_core.protocols import Iterate, Meter, Round, Scores, StagePlan
 
 GRID_ARITHMETIC = "exact discrete noise on a public power-of-two grid"
+JOINT_ARITHMETIC = (
+    "exact discrete noise on a public power-of-two grid, in shares, added modulo 2^64 under pairwise masks"
+)
 SELECTION_ARITHMETIC = (
     "float64 noise with full tails, rounding covered by a wider scale, ties broken at random"
 )
@@ -116,6 +120,9 @@ class StageMeter(Uncopyable):
         Where all bits come from.
     report
         Called with the draws done and the draws in all, after each; neither depends on the data.
+    joint
+        Who else draws shares of the noise, having other records; nobody by default. The last
+        ``joint.spare`` events of the plan are then for attempts that have to be repeated.
 
     Raises
     ------
@@ -131,6 +138,7 @@ class StageMeter(Uncopyable):
         randomness: Randomness,
         *,
         report: Callable[[int, int], None] | None = None,
+        joint: Joint | None = None,
     ) -> None:
         require_nobody_at_work("make a meter of its own")
         self._stage = stage
@@ -138,13 +146,16 @@ class StageMeter(Uncopyable):
         self._plan = plan
         self._pending = deque(_steps(plan.events))
         self._total = len(self._pending)
+        self._joint = joint
+        spare = joint.spare if joint is not None and self._pending else 0
+        self._spare = [self._pending.pop().event for _ in range(spare)]
         self._accounts: dict[int, PrecisionAccounts] = {}
         self._screen: Callable[[Iterate], tuple[int, ...]] | None = None
         self._records: int | None = None
         self._report = report
         self._stream = randomness.stream(stage)
         self._sampler = Sampler(self._stream)
-        self._coins = randomness.stream(f"{stage}/public coins")
+        self._coins = (randomness if joint is None else joint.coins).stream(f"{stage}/public coins")
         self._draws: list[Draw] = []
         self._arithmetic: dict[str, None] = {}
         self._violation: tuple[str, str] | None = None
@@ -205,6 +216,7 @@ class StageMeter(Uncopyable):
         self, value: npt.ArrayLike, *, sensitivity: float, noise_multiplier: float
     ) -> npt.NDArray[np.float64]:
         """As ``Meter.laplace`` says."""
+        self._require_alone()
         array = self._spend_on_grid(Laplace, value, sensitivity, noise_multiplier)
         return self._sampler.laplace_on_grid(
             array, sensitivity=float(sensitivity), noise_multiplier=float(noise_multiplier)
@@ -215,6 +227,8 @@ class StageMeter(Uncopyable):
     ) -> npt.NDArray[np.float64]:
         """As ``Meter.gaussian`` says."""
         array = self._spend_on_grid(Gaussian, value, sensitivity, noise_multiplier)
+        if self._joint is not None:
+            return self._jointly(self._joint, array, float(sensitivity), float(noise_multiplier))
         return self._sampler.gaussian_on_grid(
             array, sensitivity=float(sensitivity), noise_multiplier=float(noise_multiplier)
         )
@@ -228,6 +242,7 @@ class StageMeter(Uncopyable):
         constant_work: bool = False,
     ) -> tuple[int, ...]:
         """As ``Meter.select`` says."""
+        self._require_alone()
         values = np.asarray(scores.values, dtype=np.float64)
         scale = self._spend_selections(scores, values.shape, k, event)
         self._arithmetic[SELECTION_ARITHMETIC] = None
@@ -254,6 +269,7 @@ class StageMeter(Uncopyable):
     ) -> npt.NDArray[np.float64]:
         """As ``Meter.sums`` says."""
         self._require_usable()
+        self._require_alone()
         columns, groups = [np.asarray(column) for column in contributions], np.asarray(groups)
         self._require_sums(columns, groups, limits, event)
         accounts = self._accounts_of_next()
@@ -274,6 +290,7 @@ class StageMeter(Uncopyable):
 
     def custom(self, event: Event, *, proof: str, arithmetic: str) -> AbstractContextManager[Sampler]:
         """As ``Meter.custom`` says."""
+        self._require_alone()
         self._require_words(proof, arithmetic, self._plan.arithmetic, "arithmetic")
         opened = Opened(self._sampler, self._require_usable)
 
@@ -293,6 +310,7 @@ class StageMeter(Uncopyable):
 
     def foreign(self, event: Event, *, whose: str, proof: str) -> AbstractContextManager[None]:
         """As ``Meter.foreign`` says."""
+        self._require_alone()
         self._require_words(proof, whose, self._plan.foreign, "name")
 
         def begin() -> None:
@@ -351,6 +369,33 @@ class StageMeter(Uncopyable):
         self._spend(Draw(event, sensitivity * multiplier, array.shape))
         self._arithmetic[GRID_ARITHMETIC] = None
         return array
+
+    def _jointly(
+        self, joint: Joint, array: npt.NDArray[np.float64], sensitivity: float, noise_multiplier: float
+    ) -> npt.NDArray[np.float64]:
+        """Return the total over all parties, on the grid of ``Sampler.gaussian_on_grid``."""
+        grid = gaussian_grid(sensitivity, noise_multiplier, max(array.size, 1))
+        self._arithmetic[JOINT_ARITHMETIC] = None
+        total = joint.total(
+            grid.snap(finite(array)).ravel(),
+            grid.scale,
+            lambda share: self._sampler.discrete_gaussian(share, array.size),
+            self._spend_attempt,
+        )
+        steps = np.clip(total.reshape(array.shape), -GRID_LIMIT, GRID_LIMIT)
+        return np.asarray(steps.astype(np.float64) * grid.step)
+
+    def _spend_attempt(self) -> None:
+        """Record that a release is attempted once more: what was sent for the one before may be known."""
+        if not self._spare:
+            raise EngineFailed("more attempts were void than the plan has paid for; nothing is released")
+        self._draws.append(Draw(self._spare.pop(), None, ()))
+
+    def _require_alone(self) -> None:
+        """Void the run where others hold records, and what is asked for is no sum that adds up over them."""
+        if self._joint is not None:
+            self._void("asked, among several parties, for other than Gaussian noise on a sum")
+            self._raise_violation()
 
     def _spend_selections(
         self, scores: Scores, shape: tuple[int, ...], k: int, event: ExponentialMechanism | PermuteAndFlip

@@ -175,7 +175,7 @@ def claim_of(plan: Plan) -> Claim:
     if plan.epsilon is None or plan.reasons:
         raise _not_private(plan.reasons)
     most = plan.schema.records_of_a_unit
-    events = tuple(grouped(item.event, most) for item in plan.events)
+    events = tuple(grouped(event, most) for event in plan.charged)
     return Claim(plan.epsilon, plan.budget.delta, events, plan.schema.neighboring)
 
 

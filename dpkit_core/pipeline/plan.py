@@ -14,14 +14,24 @@ from dpkit_core.data.dataset import AnyDataset, Dataset
 from dpkit_core.data.schema import Schema
 from dpkit_core.ledger.ledger import Payer
 from dpkit_core.mechanisms.calibration import total
+from dpkit_core.noise.joint import Joint
 from dpkit_core.noise.randomness import Randomness
+from dpkit_core.pipeline.evaluate import PlannedEvaluation
 from dpkit_core.pipeline.forecasts import StageForecast, forecasts_of
 from dpkit_core.pipeline.parts import FORMS, Assembly, Component, Part, Stage
 from dpkit_core.pipeline.units import for_units
 from dpkit_core.privacy.budget import Budget, rounded_up, vacuous
-from dpkit_core.privacy.events import NonPrivate, events_in_short, walk
+from dpkit_core.privacy.events import (
+    Event,
+    Gaussian,
+    NonPrivate,
+    Repeated,
+    events_in_short,
+    expand,
+    walk,
+)
 from dpkit_core.protocols import Accountant, Iterates
-from dpkit_core.release.certificate import PartRecord, StageEvent
+from dpkit_core.release.certificate import EVALUATION, PartRecord, StageEvent, charged
 from dpkit_core.release.release import Release
 from dpkit_core.text import Section, Shown, indented, number_of, some_of
 
@@ -55,6 +65,8 @@ class Plan:
         What is public about the iterates from which features are dropped; None where nothing iterates.
     because
         Why it is this accountant, where nobody named one; empty otherwise.
+    evaluation
+        How the model will be scored on records held out; None if it will not.
     """
 
     assembly: Assembly
@@ -72,6 +84,7 @@ class Plan:
     iterates: Iterates | None
     _runner: Callable[..., Release] = attrs.field(repr=False, eq=False)  # takes what ``run`` takes
     because: str = attrs.field(default="", eq=False, kw_only=True)
+    evaluation: PlannedEvaluation | None = attrs.field(default=None, kw_only=True)
 
     @property
     def parts(self) -> tuple[Part[Component], ...]:
@@ -81,7 +94,14 @@ class Plan:
     @property
     def events(self) -> tuple[StageEvent, ...]:
         """Every event in order."""
-        return tuple(StageEvent(stage.name, e) for stage in self.stages for e in stage.plan.events)
+        events = [StageEvent(stage.name, e) for stage in self.stages for e in stage.plan.events]
+        scored = () if self.evaluation is None else self.evaluation.events
+        return (*events, *(StageEvent(EVALUATION, event) for event in scored))
+
+    @property
+    def charged(self) -> tuple[Event, ...]:
+        """What its accountant composes."""
+        return charged(self.events, self.schema)
 
     @property
     def reads_numbers(self) -> bool:
@@ -129,6 +149,20 @@ class Plan:
         """Return the stage of that name, if the plan has it."""
         return next((stage for stage in self.stages if stage.name == name), None)
 
+    def with_spare(self, attempts: int, budget: Budget) -> Plan:
+        """Return the plan of a single stage with events for void attempts at its end, for another budget.
+
+        Each is as dear as the dearest of the stage, all of which must be Gaussian.
+        """
+        (stage,) = self.stages
+        singles = [event for event in expand(stage.plan.events) if isinstance(event, Gaussian)]
+        again = Repeated(min(singles, key=lambda event: event.noise_multiplier), attempts)
+        events = (*stage.plan.events, again)
+        enlarged = attrs.evolve(stage, plan=attrs.evolve(stage.plan, events=events))
+        charging = for_units(self.accountant.instance, self.schema.records_of_a_unit)
+        epsilon = total(list(events), charging, budget.delta)
+        return attrs.evolve(self, stages=(enlarged,), epsilon=epsilon, budget=budget)
+
     def run(
         self,
         data: Records,
@@ -137,6 +171,7 @@ class Plan:
         observers: Audience | None = None,
         progress: Progress | None = None,
         paid_by: Payer | None = None,
+        joint: Joint | None = None,
     ) -> Release:
         """Return the release: selected features, model, certificate.
 
@@ -154,6 +189,8 @@ class Plan:
         paid_by
             The account of a ledger that is charged before any part is given data. Nobody by default, unless
             the site's policy has a ledger for all runs.
+        joint
+            Who else runs this plan at the same time, on other records: see ``dpkit_core.noise.joint``.
 
         Raises
         ------
@@ -171,7 +208,13 @@ class Plan:
             nothing is returned.
         """
         return self._runner(
-            self, data, randomness=randomness, observers=observers, progress=progress, paid_by=paid_by
+            self,
+            data,
+            randomness=randomness,
+            observers=observers,
+            progress=progress,
+            paid_by=paid_by,
+            joint=joint,
         )
 
 
@@ -217,8 +260,8 @@ def title(plan: Plan) -> str:
 def plan_in_words(plan: Plan) -> str:
     """Return a plan as the text that ``print`` shows."""
     stages = [
-        f"{stage}, {share} of the budget: {part}: {'; '.join(releases.splitlines())}. Epsilon alone: {alone}."
-        for stage, part, releases, alone, share in stage_rows(plan)
+        f"{stage}, {share}: {part}: {'; '.join(releases.splitlines())}. Epsilon alone: {alone}."
+        for stage, part, releases, alone, share in stage_rows(plan, " of the budget")
     ]
     return "\n".join(
         [
@@ -264,7 +307,8 @@ def accountant_lines(plan: Plan) -> list[str]:
 
 def forecast_lines(plan: Plan) -> list[str]:
     """Return what can be told of a run, from public facts."""
-    return [f"Forecast of {found.part}: {found.forecast.sentence}." for found in plan.forecasts]
+    lines = [f"Forecast of {found.part}: {found.forecast.sentence}." for found in plan.forecasts]
+    return lines if plan.evaluation is None else [*lines, f"Evaluation: {plan.evaluation.sentence}."]
 
 
 def plan_as_html(plan: Plan) -> str:
@@ -287,16 +331,24 @@ def warning_lines(plan: Plan) -> list[str]:
     return [f"Warning: {warning}." for warning in plan.warnings]
 
 
-def stage_rows(plan: Plan) -> Iterator[tuple[str, str, str, str, str]]:
-    """Yield stage, part, what it releases in short, its epsilon alone, and its share of the budget."""
+def stage_rows(plan: Plan, of: str = "") -> Iterator[tuple[str, str, str, str, str]]:
+    """Yield stage, part, what it releases in short, its epsilon alone, and its share of the budget.
+
+    ``of`` follows the share.
+    """
     for stage in plan.stages:
         yield (
             stage.name,
             _parts(plan, stage),
             "\n".join(events_in_short(stage.plan.events)) or "nothing",
             _alone(plan, stage),
-            f"{100 * stage.share:.3g}%",
+            f"{100 * stage.share:.3g}%{of}",
         )
+    if plan.evaluation is not None:
+        charging = for_units(plan.accountant.instance, plan.schema.records_of_a_unit)
+        alone = rounded_up(total(plan.evaluation.events, charging, plan.budget.delta), 4)
+        releases = "\n".join(events_in_short(plan.evaluation.events))
+        yield EVALUATION, "dpkit", releases, alone, "apart"
 
 
 def _parts(plan: Plan, stage: Stage) -> str:

@@ -91,6 +91,7 @@ class _SavedPlan:
     k: int
     select_share: float
     batches: int = attrs.field(default=1, kw_only=True)
+    evaluate: float | None = attrs.field(default=None, kw_only=True)
     budget: Budget
     parts: Mapping[str, _SavedPart] = attrs.field(validator=_known)
     schema: Schema
@@ -108,6 +109,7 @@ class _SavedPlan:
             plan.schema,
             _events(plan),
             batches=plan.batches,
+            evaluate=None if plan.evaluation is None else plan.evaluation.share,
         )
 
 
@@ -185,7 +187,12 @@ def _plan_in(saved: _SavedPlan) -> Plan:
     Policy.of_site().require_budget(saved.budget)  # before a part is loaded
     parts = {role: (part.component, part.options) for role, part in saved.parts.items()}
     return _composed(parts).plan(
-        saved.schema, saved.budget, k=saved.k, select_share=saved.select_share, batches=saved.batches
+        saved.schema,
+        saved.budget,
+        k=saved.k,
+        select_share=saved.select_share,
+        batches=saved.batches,
+        evaluate=saved.evaluate,
     )
 
 
@@ -278,6 +285,7 @@ def _plan_of(release: Release, select_share: float | None) -> Plan:
         k=len(release.selected) if selecting else None,
         select_share=settings.select_share if select_share is None else select_share,
         batches=settings.batches,
+        evaluate=settings.evaluate,
     )
 
 

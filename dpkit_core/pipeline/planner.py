@@ -31,6 +31,7 @@ from dpkit_core.mechanisms.calibration import calibrate, total
 from dpkit_core.mechanisms.picks import rounds_of
 from dpkit_core.pipeline import problems
 from dpkit_core.pipeline.choose import fallback, preferred, unknown_to
+from dpkit_core.pipeline.evaluate import LEAST_SHARE, PlannedEvaluation, planned_evaluation
 from dpkit_core.pipeline.parts import Assembly, Component, Iteration, Part, Stage, make_part
 from dpkit_core.pipeline.plan import Plan
 from dpkit_core.pipeline.runner import run
@@ -49,6 +50,7 @@ from dpkit_core.protocols import (
     SelectionRequest,
     StagePlan,
 )
+from dpkit_core.release.certificate import EVALUATION, StageEvent, charged
 from dpkit_core.text import number_of
 
 DEFAULT_K = 5
@@ -57,10 +59,18 @@ LARGEST_SCALE = 1024.0  # far more than joint composition saves
 
 
 def make_plan(
-    assembly: Assembly, schema: Schema, budget: Budget, *, k: int | None, select_share: float, batches: int
+    assembly: Assembly,
+    schema: Schema,
+    budget: Budget,
+    *,
+    k: int | None,
+    select_share: float,
+    batches: int,
+    evaluate: float | None,
 ) -> Plan:
     """Return the plan, or raise ``CannotCompose`` with every problem."""
     found = list(problems.of_parts(assembly, schema, budget, select_share, batches))
+    found += problems.of_evaluation(assembly, schema, batches, evaluate)
     named = _named_accountant(assembly, schema.neighboring)
     found += problems.of_relation(named, schema.neighboring)
     hopeless = bool(found)  # such parts cannot be asked
@@ -71,7 +81,7 @@ def make_plan(
     def drafter(accountant: Part[Accountant]) -> _Drafter:
         # With the nearest k that is right: parts have reasons, too.
         nearest = _nearest_k(assembly, k, len(schema.features))
-        return _Drafter(assembly, schema, budget, nearest, select_share, batches, accountant)
+        return _Drafter(assembly, schema, budget, nearest, select_share, batches, accountant, evaluate)
 
     if named is not None:
         asked, because = drafter(named), ""
@@ -88,7 +98,8 @@ def make_plan(
 
     reasons, epsilon = _reasons(stages), None
     if not reasons:
-        stages, epsilon = _enlarged(asked, stages)
+        draft, epsilon = _enlarged(asked, draft)
+        stages = draft.stages
     return Plan(
         assembly,
         schema,
@@ -100,11 +111,12 @@ def make_plan(
         epsilon,
         reasons,
         tuple(part.record for part in parts),
-        _assumptions(schema, stages, parts, batches),
+        _assumptions(schema, stages, parts, batches, evaluate),
         batches,
         asked.iterates,
         runner=run,
         because=because,
+        evaluation=draft.evaluation,
     )
 
 
@@ -142,9 +154,9 @@ def _draft_by_default(
     return asked, draft, missing
 
 
-def _enlarged(asked: _Drafter, stages: tuple[Stage, ...]) -> tuple[tuple[Stage, ...], float]:
-    """Return the stages at the largest common scale whose total is within the budget, and that total."""
-    plans, budget = {1.0: stages}, asked.budget
+def _enlarged(asked: _Drafter, first: _Draft) -> tuple[_Draft, float]:
+    """Return the draft at the largest common scale whose total is within the budget, and that total."""
+    plans, budget = {1.0: first}, asked.budget
 
     def joint(scale: float) -> float:
         if scale > LARGEST_SCALE:  # some parts have noise that no budget makes smaller
@@ -153,8 +165,8 @@ def _enlarged(asked: _Drafter, stages: tuple[Stage, ...]) -> tuple[tuple[Stage, 
             draft = asked.draft(scale)
             if draft.faults:
                 return math.inf
-            plans[scale] = draft.stages
-        return total(_events_of(plans[scale]), asked.charging, budget.delta)
+            plans[scale] = draft
+        return total(plans[scale].charged, asked.charging, budget.delta)
 
     try:
         scale = calibrate(joint, budget.epsilon, relative_error=1e-4)
@@ -168,12 +180,21 @@ class _Draft:
     """Stages as they were planned for some budget, and what kept parts from planning theirs."""
 
     stages: tuple[Stage, ...]
+    evaluation: PlannedEvaluation | None
     faults: list[str]
-    records_of_a_unit: int
+    schema: Schema
+
+    @property
+    def charged(self) -> tuple[Event, ...]:
+        """What an accountant composes."""
+        events = [StageEvent(stage.name, event) for stage in self.stages for event in stage.plan.events]
+        scored = () if self.evaluation is None else self.evaluation.events
+        return charged([*events, *(StageEvent(EVALUATION, event) for event in scored)], self.schema)
 
     def unknown_to(self, accountant: Part[Accountant]) -> str | None:
         """Return why an accountant does not compose its events; None where it does."""
-        return unknown_to(accountant, filter(is_exact, _events_of(self.stages)), self.records_of_a_unit)
+        every = (*_events_of(self.stages), *(() if self.evaluation is None else self.evaluation.events))
+        return unknown_to(accountant, filter(is_exact, every), self.schema.records_of_a_unit)
 
 
 @attrs.frozen
@@ -197,6 +218,7 @@ class _Drafter:
     select_share: float
     batches: int
     accountant: Part[Accountant]
+    evaluate: float | None = None
     #: What is public about the iterates of the regressor, once it was asked; None where none are screened.
     iterates: Iterates | None = attrs.field(default=None, init=False)
     _rounds: tuple[Round, ...] | None = attrs.field(default=None, init=False)
@@ -230,7 +252,15 @@ class _Drafter:
             else:
                 if each.name != "scoring" or plan.events or plan.settings is not None:
                     stages.append(Stage(each.name, each.part, each.share, request, plan))
-        return _Draft(tuple(stages), faults, self.schema.records_of_a_unit)
+        evaluation = None
+        if self.evaluate is not None and not faults:
+            share = LEAST_SHARE * scale
+            request = self._request(self.budget.share(share, LEAST_SHARE))
+            try:
+                evaluation = planned_evaluation(self.evaluate, self.schema, _events_of(stages), request)
+            except (Unsuitable, CalibrationFailed) as error:
+                faults.append(f"the evaluation: {error}")
+        return _Draft(tuple(stages), evaluation, faults, self.schema)
 
     def _shares(self) -> Iterator[_Share]:
         """Yield the stages in order, each with its share of the budget."""
@@ -353,7 +383,11 @@ class _Drafter:
 
 
 def _assumptions(
-    schema: Schema, stages: Iterable[Stage], parts: Iterable[Part[Component]], batches: int
+    schema: Schema,
+    stages: Iterable[Stage],
+    parts: Iterable[Part[Component]],
+    batches: int,
+    evaluate: float | None,
 ) -> tuple[str, ...]:
     """Return what the guarantee rests on, as the certificate will say it."""
     sentences = [sentence for stage in stages for sentence in stage.plan.assumptions]
@@ -367,7 +401,15 @@ def _assumptions(
             sentences += [f"the batches have {limit} together"] if limit else []
         else:
             some = "the table has a record that is not left out" if schema.drops else "the table is not empty"
+            if evaluate is not None:
+                some = "the table has a record to fit a model to, neither held out nor left out"
             sentences.append(f"{some}{f', and has {limit}' if limit else ''}")
+    if evaluate is not None:
+        what = f"its {schema.unit}" if schema.unit is not None else "its content"
+        sentences.append(
+            f"a record is held out by a hash of {what} under a key of the names of columns, which nobody "
+            "chose by looking at records"
+        )
     if schema.unit is not None:
         sentences.append(f"all records of a person have the same {schema.unit}")
     sentences += [f"declared public by the user: {assertion}" for assertion in schema.assertions]

@@ -16,7 +16,7 @@ from dpkit_core.errors import DpkitError, InvalidOption
 from dpkit_core.mechanisms.picks import Pick
 from dpkit_core.noise.sampler import check_range, gaussian_grid, laplace_grid
 from dpkit_core.noise.selection import SMALLEST_EPSILON
-from dpkit_core.pipeline.parts import BATCHES, ITERATES, Assembly, Component, Part, Stage, forms_of
+from dpkit_core.pipeline.parts import BATCHES, FORMS, ITERATES, Assembly, Component, Part, Stage, forms_of
 from dpkit_core.pipeline.units import for_units
 from dpkit_core.plugins.kinds import Iterating
 from dpkit_core.plugins.registry import Registry
@@ -86,6 +86,25 @@ def of_parts(
                 f"{len(target.classes)}; name the one to be predicted by positive = "
                 f'"{target.classes[-1]}" in the schema, or take {remedy}'
             )
+
+
+def of_evaluation(assembly: Assembly, schema: Schema, batches: int, share: float | None) -> Iterator[str]:
+    """Yield why no model of these parts could be scored on a share of the records, held out."""
+    if share is None:
+        return
+    if not 0 < share < 1:
+        yield f"evaluate is {share}; the share of records to be held out must be above 0 and below 1"
+    if assembly.regressor is None:
+        yield "an evaluation scores a model, and only features are selected; add a regressor"
+    elif not assembly.forms or set(FORMS).isdisjoint(assembly.forms):
+        yield f"{assembly.regressor} has a form of data of its own, of which no records can be held out"
+    if batches > 1:
+        yield "records are held out from one table, not from batches; leave the evaluation out"
+    if schema.neighboring is not Neighboring.ADD_OR_REMOVE_ONE:
+        yield (
+            "a record that is replaced may change its side, of which no proof is known; plan for add-remove, "
+            "or leave the evaluation out"
+        )
 
 
 def of_relation(accountant: Part[Accountant] | None, relation: Neighboring) -> Iterator[str]:

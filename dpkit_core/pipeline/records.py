@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import attrs
 
-from dpkit_core.data.dataset import NOBODY, AnyDataset, Dataset
+from dpkit_core.data.dataset import NO_LOTS, NOBODY, AnyDataset, Dataset, SparseDataset, StreamedDataset
 from dpkit_core.data.engine import Elsewhere
 from dpkit_core.data.features import Feature
 from dpkit_core.data.schema import Schema, Unit
+from dpkit_core.data.sides import sides
 from dpkit_core.errors import InvalidData, Unsuitable
 from dpkit_core.pipeline.parts import forms_of
 from dpkit_core.pipeline.plan import Plan, Records
@@ -46,12 +47,38 @@ def batches_for(plan: Plan, data: Records) -> tuple[AnyDataset, ...]:
                 "accepts them"
             )
     _require_number(plan, sum(batch.records for batch in given))
-    return tuple(map(_without_names, given))
+    return tuple(given)
 
 
-def _without_names(data: AnyDataset) -> AnyDataset:
+def held_out(plan: Plan, data: AnyDataset) -> tuple[AnyDataset, AnyDataset]:
+    """Return the records that a plan's model is fitted to, and those that are held out to score it.
+
+    Raises
+    ------
+    Unsuitable
+        If the records are elsewhere.
+    """
+    assert plan.evaluation is not None  # or nobody would ask
+    if not isinstance(data, Dataset | SparseDataset | StreamedDataset):
+        raise Unsuitable(
+            "records that an engine has cannot be held out; open the table without an engine, or leave "
+            "--evaluate out"
+        )
+    to_fit, to_score = sides(plan.schema, plan.evaluation.share)
+    return data.side(to_fit), data.side(to_score)
+
+
+def without_names(data: AnyDataset) -> AnyDataset:
     """Return the records alone: what is proved of parts is about records, whoever they are of."""
-    return attrs.evolve(data, whose=NOBODY) if isinstance(data, Dataset) else data
+    match data:
+        case Dataset():
+            return attrs.evolve(data, whose=NOBODY, lots=NO_LOTS)
+        case SparseDataset():
+            return attrs.evolve(data, lots=NO_LOTS)
+        case StreamedDataset():
+            return attrs.evolve(data, with_lots=None)
+        case _:
+            return data
 
 
 def _protected(unit: Unit | None) -> str:

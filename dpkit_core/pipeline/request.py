@@ -74,6 +74,8 @@ class Request:
     select_share
         Fraction of the budget for the selection; by default the recipe's, else
         ``dpkit_core.pipeline.compose.DEFAULT_SELECT_SHARE``.
+    evaluate
+        Share of the records that are held out and score the model; None for no score.
 
     Raises
     ------
@@ -93,6 +95,7 @@ class Request:
     )
     k: int | str | None = attrs.field(default=None, kw_only=True)
     select_share: float | None = attrs.field(default=None, kw_only=True)
+    evaluate: float | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         if len(self.data) > 1 and not self.batches:
@@ -206,7 +209,14 @@ def propose(wanted: Request, report: Callable[[str], None] = warn) -> Agreed:
         shares = (wanted.select_share, chosen.select_share, DEFAULT_SELECT_SHARE)
         share = next(share for share in shares if share is not None)
         batches = max(1, len(sources))
-        plan = pipeline.plan(schema, wanted.budget, k=wanted.k, select_share=share, batches=batches)
+        plan = pipeline.plan(
+            schema,
+            wanted.budget,
+            k=wanted.k,
+            select_share=share,
+            batches=batches,
+            evaluate=wanted.evaluate,
+        )
         if recommended is not None and plan.assembly.selection is None:
             # Where auto took all features, it is the recipe without a selection that is planned.
             recommended = recommend(schema, wanted.budget, batches=plan.batches)

@@ -8,7 +8,8 @@ In this order:
 4. The scorer is given the data, the selector its scores, and the regressor the columns that were selected;
    each draws from its own meter. Where the regressor shows its iterates, scorer and selector work inside its
    fit (``dpkit_core.pipeline.screen``).
-5. The model is made again of its document, and certified. Observers may veto the release.
+5. The model is made again of its document, scored on records that were held out, if the plan says so, and
+   certified. Observers may veto the release.
 6. The charge is settled, and observers hear how the run ended.
 
 What a part raises, prints or returns beyond its plan ends in ``dpkit_core.pipeline.calls``.
@@ -38,19 +39,22 @@ from dpkit_core.errors import (
     Vetoed,
 )
 from dpkit_core.ledger.ledger import Ledger, Payer
+from dpkit_core.noise.joint import Joint
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.calls import call, picks_of, scores_of
 from dpkit_core.pipeline.confine import require_nobody_at_work
+from dpkit_core.pipeline.evaluate import evaluated
 from dpkit_core.pipeline.meter import StageMeter
 from dpkit_core.pipeline.observers import Observers
 from dpkit_core.pipeline.parts import Component, Iteration, Part, Selection, Stage, forms_of
 from dpkit_core.pipeline.payment import EventLog, Payment
 from dpkit_core.pipeline.plan import Audience, Outcome, Plan, Progress, Records
 from dpkit_core.pipeline.policy import Policy
-from dpkit_core.pipeline.records import batches_for
+from dpkit_core.pipeline.records import batches_for, held_out, without_names
 from dpkit_core.pipeline.screen import LOOP, UNPROTECTED, Screening, loop_of
 from dpkit_core.protocols import Iterates, Model, Refusal, Regressor, Scorer, Scores, StagePlan
-from dpkit_core.release.certificate import Certificate, Settings, Witness
+from dpkit_core.release.certificate import EVALUATION, Certificate, Settings, Witness
+from dpkit_core.release.evaluation import Evaluation
 from dpkit_core.release.kinds import rebuilt
 from dpkit_core.release.release import Release
 
@@ -70,14 +74,18 @@ def run(
     observers: Audience | None = None,
     progress: Progress | None = None,
     paid_by: Payer | None = None,
+    joint: Joint | None = None,
 ) -> Release:
-    """Return the release of ``plan`` on ``data``; see ``Plan.run``."""
+    """Return the release of ``plan`` on ``data``; see ``Plan.run``.
+
+    With ``joint``, of these records and those of others, who run the same plan at the same time.
+    """
     require_nobody_at_work("start a run of its own")
     _require_ours(randomness, paid_by)
     policy = Policy.of_site()
     payer = policy.payer(paid_by)
     observers = Observers.installed() if observers is None else observers
-    execution = _Run(plan, batches_for(plan, data), randomness, progress)
+    execution = _Run(plan, batches_for(plan, data), randomness, progress, joint)
     _require_allowed(policy, plan, execution.certificate())
 
     observers.planned(plan)
@@ -132,10 +140,15 @@ class _Run:
         batches: Sequence[AnyDataset],
         randomness: Randomness | None,
         progress: Progress | None,
+        joint: Joint | None = None,
     ) -> None:
-        self.plan = plan
-        self.batches = batches
-        self.data = batches[0]  # all there is, but for a stream
+        self.plan, self.joint = plan, joint
+        self.held_out: AnyDataset | None = None
+        if plan.evaluation is not None:
+            fitted, scored = held_out(plan, batches[0])
+            batches, self.held_out = (fitted,), without_names(scored)
+        self.batches = tuple(map(without_names, batches))
+        self.data = self.batches[0]  # all there is, but for a stream
         self.randomness = randomness = Randomness.from_os() if randomness is None else randomness
         self.progress = progress or (lambda stage, done, steps: None)
         self.process = os.getpid()
@@ -146,13 +159,15 @@ class _Run:
                 if steps > 1 and name != "selection":  # which is reported pick by pick
                     outside.run(self.progress, name, done, steps)
 
-            return StageMeter(name, planned, plan.schema.neighboring, randomness, report=report)
+            return StageMeter(name, planned, plan.schema.neighboring, randomness, report=report, joint=joint)
 
         # A scorer without a plan has a meter without an event: whatever it draws voids the run.
         plans = {"scoring": StagePlan(())} | {stage.name: stage.plan for stage in plan.stages}
         if plan.iterates is not None:
             loop = loop_of(plan.stages, plan.iterates)
             plans = {LOOP: loop, "scoring": StagePlan(()), "reading": StagePlan(())}
+        if plan.evaluation is not None:
+            plans[EVALUATION] = StagePlan(plan.evaluation.events)
         # All of them now: once a part is at work, nobody makes a meter.
         self.meters = {name: meter(name, planned) for name, planned in plans.items()}
 
@@ -173,8 +188,21 @@ class _Run:
             if isinstance(outcome, Refusal):
                 code, refusal = outcome.code, regression.plan.refusals[outcome.code]
         model = None if isinstance(outcome, Refusal) else outcome
+        evaluation = None if model is None else self._evaluate(model)
         self.require_same_process()
-        return Release(selected, model, refusal, self.certificate(witness, refusal), refusal_code=code)
+        certificate = self.certificate(witness, refusal)
+        return Release(selected, model, refusal, certificate, refusal_code=code, evaluation=evaluation)
+
+    def _evaluate(self, model: Model) -> Evaluation | None:
+        """Return how good the model is, as it leaves, on the records that were held out."""
+        planned, data, regressor = self.plan.evaluation, self.held_out, self.plan.assembly.regressor
+        if planned is None or data is None or regressor is None:
+            return None
+        meter = self.meters[EVALUATION]
+        used = data.select([data.names.index(name) for name in model.features])
+        found = call(regressor, lambda: evaluated(meter.window, used, model, planned), meter)
+        meter.finish()
+        return found
 
     def _select(self, selection: Selection, stage: Stage) -> list[int]:
         """Return the features that scorer and selector pick, round by round, in the order released."""
@@ -308,7 +336,11 @@ class _Run:
             accountant=plan.accountant.name,
             events=plan.events,
             parts=plan.records,
-            assumptions=(*plan.assumptions, *trusted(self.batches)),
+            assumptions=(
+                *plan.assumptions,
+                *trusted(self.batches),
+                *(() if self.joint is None else self.joint.assumptions),
+            ),
             randomness=self._source_of_noise(),
             arithmetic=tuple(dict.fromkeys(arithmetic)),
             schema=plan.schema,
@@ -334,6 +366,7 @@ def _settings(plan: Plan) -> Settings:
         select_share=plan.select_share if both else Settings().select_share,
         batches=plan.batches,
         iterates=None if plan.iterates is None else len(plan.iterates.after),
+        evaluate=None if plan.evaluation is None else plan.evaluation.share,
     )
 
 

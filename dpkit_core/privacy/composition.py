@@ -11,6 +11,7 @@ from dpkit_core.errors import InvalidBudget, UnsupportedEvent
 from dpkit_core.privacy.budget import Neighboring, add_up, amplified
 from dpkit_core.privacy.events import (
     EVENT_TYPES,
+    Apart,
     ApproxDP,
     Disjoint,
     Event,
@@ -49,7 +50,7 @@ def elements(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
     for inner, times in steps(event):
         yield from elements(inner, count * times)
     match event:
-        case Repeated() | Sequence() | Disjoint():
+        case Repeated() | Sequence() | Disjoint() | Apart():
             pass
         case Gaussian() | NonSphericalGaussian():
             yield Gaussian(event.noise_multiplier, event.neighboring), count
@@ -89,8 +90,38 @@ def steps(event: Event) -> Inner:
             return event.inner
         case Disjoint():
             return ((event.event, 1),)  # a record is in one of the sets
+        case Apart():
+            return union(event.events)
         case _:
             return ()
+
+
+def union(sides: Iterable[Event]) -> Inner:
+    """Return mechanisms whose composition costs at least what any one of ``sides`` does.
+
+    Of each mechanism that is no Gaussian as many as the side that has most; Gaussians of the side whose
+    precisions, 1 / multiplier^2, add up to most. For a side's other mechanisms are among these, and its
+    Gaussians together are one (Dong, Roth and Su 2022, Corollary 3.3), which follows from a Gaussian of more
+    precision by more noise. Leaving mechanisms out and adding noise are post-processing.
+
+    >>> union([Gaussian(5.0), Repeated(Gaussian(8.0), 2), Sequence((Laplace(4.0), Laplace(4.0)))])
+    ... # doctest: +ELLIPSIS
+    ((Gaussian(noise_multiplier=5.0, ...), 1), (Laplace(noise_multiplier=4.0, ...), 2))
+    """
+    most: dict[Event, int] = {}
+    noisiest, largest = [], Fraction(0)
+    for side in sides:
+        spent = counted(elements(side))
+        noise = [(event, count) for event, count in spent if isinstance(event, Gaussian)]
+        precision = sum(
+            (count / Fraction(event.noise_multiplier) ** 2 for event, count in noise), start=Fraction(0)
+        )
+        if precision > largest:
+            noisiest, largest = noise, precision
+        for event, count in spent:
+            if not isinstance(event, Gaussian):
+                most[event] = max(most.get(event, 0), count)
+    return counted([*noisiest, *most.items()])
 
 
 def approximate(epsilon: float, delta: float, neighboring: Neighboring) -> PureDP | ApproxDP:

@@ -573,6 +573,68 @@ class Disjoint:
 
 
 @attrs.frozen
+class Apart:
+    """Each of ``events`` on a side of its own, every record being on one side, by a public rule.
+
+    Which side it is follows from the record alone: from a hash of its content, or of its unit, under a key
+    that was fixed beforehand. The steps of all sides may interleave, each chosen with knowledge of all
+    results before it, as an evaluation of the model that the other side released is.
+
+    **Cost.** Let D' be D and one record more, r, which is on side i. All other sides are the same in D and
+    D'. So, given what was released before, each of their steps has one law with and without r; what is left
+    is an adaptive composition of side i's steps alone, and event i covers it, in both directions. i is a
+    function of r, not of what was released: nothing is mixed, and whatever bounds every ``events[i]`` bounds
+    this. Nothing is assumed of the hash, and collisions are harmless; a key that was chosen by looking at the
+    table would move every record. [] ``dpkit_core.privacy.composition.union`` is such a bound.
+
+    A record that is replaced may change its side, and then moves two; and each event would be about a side of
+    public size. So this is for add-remove alone.
+
+    Attributes
+    ----------
+    events
+        What each side releases, at least two.
+    units
+        Whether all records of a unit are on one side. Otherwise nothing is proved for several records of one.
+    """
+
+    events: tuple[Event, ...] = attrs.field(converter=frozen_tuple)
+    units: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
+
+    @events.validator
+    def _check(self, attribute: attrs.Attribute[Any], value: tuple[Event, ...]) -> None:
+        if len(value) < 2:
+            raise ValueError("records are apart on two sides or more; give an event for each")
+        inside = {inner.neighboring for event in value for inner in walk(event)}
+        if inside != {ADD_REMOVE}:
+            raise ValueError(
+                f"an event is for {Neighboring.REPLACE_ONE.value}; a replaced record may change its side, so "
+                f"sides are for {ADD_REMOVE.value}"
+            )
+
+    @property
+    def neighboring(self) -> Neighboring:
+        """Add-remove."""
+        return ADD_REMOVE
+
+    @property
+    def inner(self) -> Inner:
+        """The events, once each."""
+        return tuple((event, 1) for event in self.events)
+
+    def pair(self) -> tuple[float, float] | None:
+        """Return the largest epsilon and the largest delta of a side; None if one has none."""
+        known = [pair for event in self.events if (pair := event.pair()) is not None]
+        if len(known) < len(self.events):
+            return None
+        return max(epsilon for epsilon, _ in known), max(delta for _, delta in known)
+
+    def words(self, count: int = 1) -> str:
+        """Return what ``count`` of them release, and with how much noise."""
+        return "; on other records: ".join(event.words(count) for event in self.events)
+
+
+@attrs.frozen
 class NonPrivate:
     """A release without any privacy, and why."""
 
@@ -604,6 +666,7 @@ Event = (
     | Sequence
     | Filtered
     | Disjoint
+    | Apart
     | NonPrivate
 )
 
@@ -646,8 +709,9 @@ def examples(relation: Neighboring) -> tuple[Event, ...]:
         Disjoint(laplace, 2),
         NonPrivate("an example", relation),
     )
-    # No filter is proved for the other relation.
-    return (*events, Filtered(gaussian, 4, 2)) if relation is ADD_REMOVE else events
+    # Neither filters nor sides are proved for the other relation.
+    own = (Filtered(gaussian, 4, 2), Apart((laplace, gaussian), units=True)) if relation is ADD_REMOVE else ()
+    return (*events, *own)
 
 
 def walk(event: Event) -> Iterator[Event]:
@@ -733,6 +797,8 @@ def priced(event: Event) -> Event:
             return _merged([priced(inner) for inner in event.events])
         case PoissonSampled() | Filtered() | Disjoint():
             return attrs.evolve(event, event=priced(event.event))
+        case Apart():
+            return attrs.evolve(event, events=tuple(map(priced, event.events)))
         case _:
             fields = attrs.fields(type(event))
             return attrs.evolve(event, **{f.name: f.default for f in fields if f.name in UNPRICED})
@@ -850,6 +916,8 @@ def _fact(fields: Fields, name: str) -> Any:  # noqa: PLR0911 - one line for eac
             return fields.choice(name, Neighboring)
         case "reason" | "proof":
             return fields.text(name)
+        case "units":
+            return fields.truth(name)
         case "count" | "candidates":
             return fields.whole(name)
         case "shape":

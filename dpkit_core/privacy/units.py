@@ -38,6 +38,10 @@ and approximate claims grouped by m_i add up to at most the same grouped by m, b
 superadditive in the number of terms. So do shifts m_i of Gaussian noise, in squares: sum m_i^2 <= m^2 (Smith
 and Thakurta 2022, for shifts that are chosen adaptively). For other events it is not proved, and refused.
 
+*Apart.* Where all records of a unit are on one side, D_0, ..., D_m differ on that side alone, so the proof of
+``Apart`` holds with each event grouped. Where sides are drawn by records, nothing is proved, and it is
+refused.
+
 *Stable histograms* are claims about a unit already, whatever m is: the events say so.
 
 *Renyi curves* have no triangle inequality that keeps the order, and are refused.
@@ -54,6 +58,7 @@ from dpkit_core.errors import UnsupportedEvent
 from dpkit_core.privacy.budget import round_up
 from dpkit_core.privacy.composition import elements
 from dpkit_core.privacy.events import (
+    Apart,
     ApproxDP,
     Disjoint,
     Event,
@@ -94,7 +99,7 @@ def grouped(event: Event, m: int) -> Event:
         raise UnsupportedEvent(f"no bound for {m} records of a unit can be written: {error}") from error
 
 
-def _grouped(event: Event, m: int) -> Event:  # noqa: PLR0911 - one case a kind
+def _grouped(event: Event, m: int) -> Event:  # noqa: PLR0911, PLR0912 - one case a kind
     match event:
         case Laplace() | Gaussian():
             multiplier = _part(event.noise_multiplier, m)
@@ -123,6 +128,8 @@ def _grouped(event: Event, m: int) -> Event:  # noqa: PLR0911 - one case a kind
             return Sequence(tuple(grouped(inner, m) for inner in event.events))
         case Disjoint():
             return _across_sets(event, m)
+        case Apart(units=True):
+            return attrs.evolve(event, events=tuple(grouped(inner, m) for inner in event.events))
         case NonPrivate() | StableHistogram():
             return event
         case _:

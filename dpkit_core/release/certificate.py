@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -14,6 +14,7 @@ from dpkit_core.errors import InvalidRelease
 from dpkit_core.files.documents import Fields, as_document, from_document, spelled
 from dpkit_core.privacy.budget import Budget, Neighboring, attack_in_words, rounded_up, vacuous
 from dpkit_core.privacy.events import (
+    Apart,
     Event,
     Repeated,
     Sequence,
@@ -154,6 +155,20 @@ def _read_stage_event(document: Mapping[str, Any]) -> StageEvent:
 spelled(StageEvent, lambda item: {"stage": item.stage, **event_to_json(item.event)}, _read_stage_event)
 
 
+#: The stage whose records were held out from all others.
+EVALUATION = "evaluation"
+
+
+def charged(events: Iterable[StageEvent], schema: Schema) -> tuple[Event, ...]:
+    """Return what events of stages cost together: those of an evaluation are apart from all others."""
+    listed = tuple(events)
+    scored = tuple(item.event for item in listed if item.stage == EVALUATION)
+    others = tuple(item.event for item in listed if item.stage != EVALUATION)
+    if not (scored and others):
+        return (*others, *scored)
+    return (Apart((Sequence(others), Sequence(scored)), units=schema.unit is not None),)
+
+
 @attrs.frozen
 class Settings:
     """Further settings of a plan, after public facts, budget and parts; defaults are not written.
@@ -166,12 +181,19 @@ class Settings:
         Number of batches of records in the run.
     iterates
         Number of iterates from which the selector dropped features; None if it selected first.
+    evaluate
+        Share of the records that were held out to score the model; None if none were.
     """
 
     select_share: float = attrs.field(default=0.05, converter=float, validator=fraction)
     batches: int = attrs.field(default=1, validator=attrs.validators.ge(1))
     iterates: int | None = attrs.field(
         default=None, validator=attrs.validators.optional(attrs.validators.ge(1))
+    )
+    evaluate: float | None = attrs.field(
+        default=None,
+        converter=attrs.converters.optional(float),
+        validator=attrs.validators.optional(fraction),
     )
 
 
@@ -241,6 +263,11 @@ class Certificate:
     def section(self) -> Section:
         """The certificate as a person reads it."""
         return Section("Certificate", Shown(sentences=tuple(self.in_words())))
+
+    @property
+    def charged(self) -> tuple[Event, ...]:
+        """What is to be composed."""
+        return charged(self.events, self.schema)
 
     @property
     def vacuous(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ and its program without dependencies checks the same ones. ``dpkit_core.release.
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Iterator, Sequence
 
@@ -16,6 +17,7 @@ from dpkit_core.files.documents import as_document, first_difference
 from dpkit_core.privacy.events import (
     Event,
     ExponentialMechanism,
+    Gaussian,
     NonPrivate,
     PermuteAndFlip,
     expand,
@@ -24,7 +26,8 @@ from dpkit_core.privacy.events import (
     walk,
 )
 from dpkit_core.privacy.filters import filter_from_document
-from dpkit_core.release.certificate import Certificate
+from dpkit_core.release.certificate import EVALUATION, Certificate
+from dpkit_core.release.evaluation import ACCURACY
 from dpkit_core.release.release import Release
 from dpkit_core.text import number_of
 
@@ -36,7 +39,12 @@ RUNS = (
 )
 
 #: The stages of a run, in order, and which part each belongs to.
-STAGES = {"scoring": "scorer", "selection": "selector", "regression": "regressor"}
+STAGES = {
+    "scoring": "scorer",
+    "selection": "selector",
+    "regression": "regressor",
+    EVALUATION: "regressor",
+}
 
 #: The stages of a search among settings, in order: fits, empty folds, the comparison.
 SEARCH = re.compile(r"(fits of candidate (0|[1-9][0-9]*))|(folds)|(comparison)")
@@ -165,6 +173,7 @@ def _run(release: Release) -> Iterator[str]:
             f"the plan is for {given['batches']} batches, in several of which a unit, "
             f"{certificate.schema.unit}, may have records"
         )
+    yield from _evaluation(release)
     if "selector" in roles:
         yield from _selection(release)
     else:
@@ -188,6 +197,34 @@ def _stages(certificate: Certificate, roles: Sequence[str]) -> Iterator[str]:
     order = [list(STAGES).index(stage) for stage in stages if stage in STAGES]
     if order != sorted(order):
         yield f"the stages are out of order; the order is {', '.join(STAGES)}"
+
+
+def _evaluation(release: Release) -> Iterator[str]:
+    """Check that a model was scored exactly where that is planned, by noise that the events have."""
+    certificate, found = release.certificate, release.evaluation
+    events = [item.event for item in certificate.events if item.stage == EVALUATION]
+    share = certificate.plan.evaluate
+    if bool(events) != (share is not None):
+        listed = number_of(len(events), "event")
+        yield f"{listed} of an evaluation, and the plan holds out {share or 'nothing'}"
+    if (found is not None) != bool(events and release.model is not None):
+        yield "the release has an evaluation exactly where a model was evaluated, and this one does not"
+    if not events:
+        return
+    if certificate.neighboring.value != "add-remove" or certificate.plan.batches > 1:
+        yield "records are held out under add-remove, from a single table, and this is neither"
+    last = events[-1]
+    if found is None or len(events) != (1 if found.measure == ACCURACY else 5):
+        yield from () if found is None else ["the evaluation does not have the events of its measure"]
+        return
+    if not isinstance(last, Gaussian) or last.sensitivity is None or last.shape is None:
+        yield "the last event of an evaluation is Gaussian noise of a known sensitivity and shape"
+    elif not math.isclose(found.deviation, last.noise_multiplier * last.sensitivity, rel_tol=1e-9):
+        yield "the evaluation states other noise than its event"
+    elif len(found.released) != math.prod(last.shape):
+        yield "the evaluation has another number of numbers than its event"
+    if (found.measure == ACCURACY) != (certificate.schema.target.kind == "categorical"):
+        yield "accuracy is of targets of categories, and R2 of numbers"
 
 
 def _selection(release: Release) -> Iterator[str]:

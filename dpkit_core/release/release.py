@@ -26,6 +26,7 @@ from dpkit_core.files.documents import (
 from dpkit_core.files.writing import write_whole
 from dpkit_core.protocols import Model
 from dpkit_core.release.certificate import Certificate
+from dpkit_core.release.evaluation import Evaluation
 from dpkit_core.release.kinds import CORE_KINDS, OWN_KINDS, OpaqueModel, canonical, read_model, shown
 from dpkit_core.release.models import (
     INTERCEPT,
@@ -63,6 +64,8 @@ class Release:
         Why no model was released, where a private test failed.
     refusal_code
         Which of the plan's refusals it was; None in files of 0.1.0.
+    evaluation
+        How good the model is, by records that were held out; None if none were.
     certificate
         What it cost.
     signature
@@ -73,6 +76,7 @@ class Release:
     model: Model | None
     refusal: str | None
     refusal_code: str | None = attrs.field(default=None, kw_only=True)
+    evaluation: Evaluation | None = attrs.field(default=None, kw_only=True)
     certificate: Certificate
     signature: Signature | None = None
 
@@ -83,7 +87,9 @@ class Release:
         return "".join(section._repr_html_() for section in self.sections())
 
     def sections(self) -> Iterator[Section]:
-        """Yield what a person reads: the selection, the model or the refusal, the certificate."""
+        """Yield what a person reads: the score, the selection, the model or the refusal, the certificate."""
+        if self.evaluation is not None:
+            yield Section("How good it is", self.scored)
         if self.selected:
             names = ", ".join(self.selected)
             yield Section("Selected features, in the order released", Shown(sentences=(names,)))
@@ -97,6 +103,15 @@ class Release:
             )
             yield Section("Refused: no model is released", Shown(sentences=why))
         yield self.certificate.section
+
+    @property
+    def scored(self) -> Shown:
+        """What a person reads of the score; nothing where there is none."""
+        if self.evaluation is None:
+            return Shown()
+        transformed = self.certificate.schema.target.transform is not None
+        scale = ("This is on the scale of the transformed target.",) if transformed else ()
+        return Shown(sentences=(*self.evaluation.sentences, *scale))
 
     def predict(self, X: Any) -> Vector:
         """Return one prediction per row of ``X``; a row of probabilities where the model has ``classes``.

@@ -184,7 +184,7 @@ def _recomputed(
     """Return the total of the events, if there is one, and how it contradicts the certificate's."""
     try:
         most = certificate.schema.records_of_a_unit
-        events = [grouped(item.event, most) for item in certificate.events]
+        events = [grouped(event, most) for event in certificate.charged]
         epsilon = total_of(events, delta=certificate.delta)
     except InvalidRelease:  # options that the accountant does not have
         raise

@@ -10,6 +10,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dpkit_core import Release, verify
@@ -176,6 +177,27 @@ def test_the_recipe_that_is_named_is_the_one_that_is_run_also_where_auto_selects
         "trees": ["accountant", "regressor"],
         "k-trees": ["accountant", "regressor", "scorer", "selector"],
     }
+
+
+def test_a_model_is_scored_on_records_that_are_held_out(dpkit, folder):
+    rng = np.random.default_rng(0)
+    rows = [f"{a},{3 * a + b / 9}" for a, b in rng.normal(size=(6000, 2))]
+    (folder / "line.csv").write_text("\n".join(["a,y", *rows]) + "\n")
+    line = ("compose", "line.csv", "--target", "y", "--regressor", "winsorized_least_squares")
+    command = (*line, "--evaluate", "0.2", "--epsilon", "4")
+    dry = " ".join(dpkit(*command, "--dry-run", "--save", "plan.toml").stdout.split())
+    assert "Evaluation: capped r2 of the model on 20 % of the records, held out by a hash" in dry
+    composed = dpkit(*command)
+    assert composed.exit_code == 0, composed.output
+    assert composed.stdout.index("How good it is") < composed.stdout.index("Model")
+    assert dpkit("run", "plan.toml", "line.csv", "-o", "again.json").exit_code == 0
+    for name in ("release.json", "again.json"):
+        score = Release.read(folder / name).evaluation.score()
+        assert 0.8 < score.low < score.value
+        assert dpkit("verify", name, "--replan").exit_code == 0
+    replaced = dpkit(*command, "--neighboring", "replace-one", "--force")
+    assert replaced.exit_code == 2
+    assert "may change its side" in " ".join(replaced.stderr.split())
 
 
 def test_a_dry_run_foretells_of_which_columns_a_missing_value_is_refused(dpkit, folder):

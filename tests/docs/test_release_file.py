@@ -83,7 +83,7 @@ def some_value(kind, field):
     known = {
         "neighboring": Neighboring.ADD_OR_REMOVE_ONE,
         "event": events.Gaussian(1.0),
-        "events": (events.PureDP(1.0),),
+        "events": (events.PureDP(1.0), events.PureDP(2.0)),
         "orders": (2.0, float("inf")),
         "divergences": (1.0, float("inf")),
         "noise_multipliers": (1.0, 2.0),
@@ -96,6 +96,7 @@ def some_value(kind, field):
         "leak": 1e-6,
         "epsilon": 0.5,
         "rounds": 4,
+        "units": True,
     }
     return known.get(field, 2)
 

@@ -33,6 +33,7 @@ BUDGET = Budget(4.0, 1e-5)
 SEED = 7
 BOX = Schema.numeric("ab", "z", {"a": (0, 1), "b": (0, 1), "z": (0, 1)})
 VISITS = attrs.evolve(BOX, unit=Unit(("hospital", "patient"), 3))
+RETURNS = attrs.evolve(VISITS, target=Column("z", "categorical", categories=("no", "yes")))
 
 
 def corpus() -> dict[str, Any]:
@@ -53,6 +54,8 @@ def corpus() -> dict[str, Any]:
         "sums": _with(_line(), "basic", PAIRS),
         "refused": _refused(),
         "units": _run(VISITS, regressor="adassp", accountant="tight", paid_by=_payer(VISITS)),
+        "scored": _run(BOX, regressor="adassp", evaluate=0.2),
+        "counted": _run(RETURNS, regressor="adassp", evaluate=0.5, accountant="rdp"),
         "groups": _with(_run(VISITS, regressor="mean"), "rdp", GROUPED),
     }
     documents = {name: json.loads(release.to_json()) for name, release in made.items()}
@@ -65,13 +68,21 @@ def _uniform(schema: Schema, records: int = 300) -> Dataset:
     d = len(schema.features)
     people = {name: rng.integers(0, 99, records) for name in schema.unit.columns} if schema.unit else None
     X, y = rng.uniform(size=(records, d)), rng.uniform(size=records)
+    if schema.target.kind == "categorical":
+        y = np.round(y)
     return Dataset.from_arrays(X, y, schema, units=people)
 
 
 def _run(
-    schema: Schema, budget: Budget = BUDGET, *, k: int | None = None, paid_by: Any = None, **parts: Any
+    schema: Schema,
+    budget: Budget = BUDGET,
+    *,
+    k: int | None = None,
+    evaluate: float | None = None,
+    paid_by: Any = None,
+    **parts: Any,
 ) -> Release:
-    plan = compose(**{"accountant": "rdp", **parts}).plan(schema, budget, k=k)
+    plan = compose(**{"accountant": "rdp", **parts}).plan(schema, budget, k=k, evaluate=evaluate)
     return plan.run(_uniform(schema), paid_by=paid_by)
 
 
@@ -199,6 +210,7 @@ EVERY: tuple[events.Event, ...] = (
     events.PoissonSampled(0.1, _NOISE),
     events.Filtered(events.PoissonSampled(0.2, _NOISE), 6, 4),
     events.Filtered(_NOISE, 3, 2),
+    events.Apart((events.Repeated(_NOISE, 2), events.Sequence((_NOISE, _PURE))), units=True),
     events.Sequence((_NOISE, events.Laplace(2000.0, sensitivity=1.0, shape=()))),
 )
 

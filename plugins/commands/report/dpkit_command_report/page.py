@@ -91,6 +91,7 @@ def page(release: Release, name: str) -> str:
         header=HEADER,
         by=_by(certificate),
         intervals=intervals(release),
+        score=release.scored.sentences,
         model=shown(release.model) if release.model is not None else Shown(),
         epsilon=rounded_up(certificate.budget.epsilon, 6),
         delta=rounded_up(certificate.budget.delta, 3),

@@ -12,8 +12,9 @@ from dpkit_command_report.page import bars, facts, page
 from dpkit_command_report.results import PictureScale, page_of_results
 from typer.testing import CliRunner
 
-from dpkit_core import Budget, Column, Release, Schema, compose
+from dpkit_core import Budget, Column, Neighboring, Release, Schema, compose
 from dpkit_core.cli.app import app
+from dpkit_core.data.columns import Unit
 from dpkit_core.files.documents import to_toml
 from dpkit_core.release.kinds import OpaqueModel
 
@@ -76,6 +77,26 @@ def test_it_says_how_sure_the_line_is_or_why_that_cannot_be_said(release, data):
         assert " ".join(row) in Read(page(release, "release.json")).text
     plan = compose(regressor="mean").plan(release.certificate.schema, Budget(2.0))
     assert "There are no intervals for this release" in page(plan.run(data), "release.json")
+
+
+def test_how_good_the_model_is_comes_first(data, release):
+    assert "How good it is" not in Read(page(release, "release.json")).text
+    plan = compose(regressor="winsorized_least_squares").plan(
+        release.certificate.schema, Budget(2.0, 1e-6), evaluate=0.2
+    )
+    scored = plan.run(data)
+    text = Read(page(scored, "scored.json")).text
+    assert text.index("How good it is") < text.index("What was asked")
+    for sentence in scored.scored.sentences:
+        assert sentence in text
+
+
+def test_it_says_whom_it_protects(release):
+    assert "protecting one record that is added or removed" in Read(page(release, "release.json")).text
+    added = Neighboring.ADD_OR_REMOVE_ONE
+    schema = attrs.evolve(release.certificate.schema, neighboring=added, records=None, unit=Unit(("who",), 3))
+    of_units = attrs.evolve(release, certificate=attrs.evolve(release.certificate, schema=schema))
+    assert "protecting all records of one 'who'" in Read(page(of_units, "release.json")).text
 
 
 def test_dates_and_rules_for_missing_values_are_facts():

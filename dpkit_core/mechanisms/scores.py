@@ -1,0 +1,184 @@
+r"""How good a model is on some records: one noisy matrix for numbers, noisy counts for classes.
+
+The model is a function of released numbers, and these are sums over records of functions of one record and
+of what was released before. So the steps compose adaptively.
+
+*Numbers.* Let m(x) be what the model says, y the target.
+
+1. Where the target lies (``mechanisms.cells``), as if it had no bounds: the *center* y0, its mean, and the
+   *cap* c, such that [y0 - c, y0 + c] reaches from its .005- to its .995-quantile, as released.
+2. The second moments of
+
+       v = (1, a u, a u^2, d q),   u = (y - y0) / c cut to [-1, 1],   q = min((y - m(x))^2, c^2) / c^2,
+
+   with a^2 = 1/2, d^2 = 3/2. |v|^2 <= 1 + 1/2 + 1/2 + 3/2 = 7/2, attained at u = q = 1: the L2 sensitivity
+   under add-remove is 7/2. What the model says of a record may be no number; then q = 1.
+
+From the matrix, ``dpkit_core.release.evaluation`` reads 1 - sum q / sum (u - mean u)^2 and how sure it is:
+it has all products of two of 1, u, u^2 and q. A model that always says y0 has q = u^2 up to the cap, and so a
+score of 0: one cap is for both sums.
+
+*Classes.* Of each class how many records it has that the model gets right, and how many that it does not. A
+record is in one of these counts: the sensitivity is 1.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from dpkit_core.arrays import Integers
+from dpkit_core.data.sums import Block, Sum, Summable
+from dpkit_core.mechanisms.cells import TAIL, cells_events, private_cells
+from dpkit_core.mechanisms.moments import (
+    flatten,
+    gaussian_second_moment,
+    second_moment_event,
+    second_moment_sensitivity,
+)
+from dpkit_core.privacy.budget import Neighboring
+from dpkit_core.privacy.events import Gaussian
+
+if TYPE_CHECKING:
+    from dpkit_core.arrays import Matrix, Vector
+    from dpkit_core.mechanisms.cells import Cells
+    from dpkit_core.protocols import Meter
+
+#: Of the precision: for where the target lies. The rest is for the moments.
+CELLS_SHARE = 0.2
+
+#: a^2 and d^2 of the notes.
+WEIGHT_OF_TARGET, WEIGHT_OF_ERROR = 0.5, 1.5
+
+#: |v| at most.
+NORM = math.sqrt(1 + 2 * WEIGHT_OF_TARGET + WEIGHT_OF_ERROR)
+
+#: Entries of v.
+SIZE = 4
+
+_ADD_REMOVE = Neighboring.ADD_OR_REMOVE_ONE
+
+Predictor = Callable[["Matrix"], "Vector | Matrix"]
+"""Returns a number for each row, or a row of probabilities; of each a function of that row alone."""
+
+
+@attrs.frozen
+class Score:
+    """What was released of a score.
+
+    Attributes
+    ----------
+    released
+        The triangle of the matrix, flattened as ``mechanisms.moments.flatten`` does; or for each class in
+        turn how many records the model gets wrong and how many right.
+    deviation
+        Of the noise on each of these numbers.
+    center, cap, beyond
+        y0, c, and the share of records that the cells have beyond the cap; None of classes, and where no
+        range of the target was found.
+    """
+
+    released: tuple[float, ...]
+    deviation: float
+    center: float | None = None
+    cap: float | None = None
+    beyond: float | None = None
+
+
+def score_events(precision: float, classes: int | None) -> tuple[Gaussian, ...]:
+    """Return the events of a score whose precisions, 1 / multiplier^2, add up to ``precision``.
+
+    Parameters
+    ----------
+    precision
+        Above 0.
+    classes
+        How many there are; None for numbers.
+    """
+    if classes is not None:
+        return (Gaussian(1 / math.sqrt(precision), sensitivity=1.0, shape=(classes, 2)),)
+    first = math.sqrt(2 / (CELLS_SHARE * precision))  # its steps together cost as much again
+    moments = 1 / math.sqrt((1 - CELLS_SHARE) * precision)
+    return (
+        *cells_events(first, _ADD_REMOVE, 1, bounded=False),
+        second_moment_event(moments, _ADD_REMOVE, norm=NORM, columns=SIZE),
+    )
+
+
+def score_of_numbers(
+    meter: Meter, data: Summable[Block], predict: Predictor, events: tuple[Gaussian, ...]
+) -> Score:
+    """Return the score of a model of a number; emits ``events``, those of ``score_events``."""
+    (cells,) = private_cells(
+        meter,
+        data,
+        [None],
+        [None],
+        bounded=False,
+        noise_multiplier=events[0].noise_multiplier,
+        neighboring=_ADD_REMOVE,
+        planned=1,
+    )
+    center, cap, beyond = _capped(cells)
+    found = cells.found and 0 < cap < math.inf
+    rows = functools.partial(_rows, predict=predict, center=center, cap=cap if found else 1.0)
+    multiplier = events[-1].noise_multiplier
+    moments = gaussian_second_moment(
+        meter, data, rows, SIZE, norm=NORM, noise_multiplier=multiplier, neighboring=_ADD_REMOVE
+    )
+    deviation = multiplier * second_moment_sensitivity(NORM, _ADD_REMOVE)
+    released = tuple(flatten(moments).tolist())
+    return Score(released, deviation, center, cap, beyond) if found else Score(released, deviation)
+
+
+def score_of_classes(
+    meter: Meter, data: Summable[Block], predict: Predictor, events: tuple[Gaussian, ...]
+) -> Score:
+    """Return the score of a model of classes, or of a yes or no; emits ``events``, those of ``score_events``.
+
+    Classes are those that the target has: 0 and 1, or 0 for none of them and the places of the others. What
+    counts as said is the class of the largest probability; of a number, whether it is 1/2 or more.
+    """
+    (event,) = events
+    assert event.shape is not None  # as ``score_events`` says
+    classes = event.shape[0]
+    counts = data.sum(Sum(functools.partial(_hits, predict=predict, classes=classes), (classes, 2), bound=1))
+    noisy = meter.gaussian(counts, sensitivity=1.0, noise_multiplier=event.noise_multiplier)
+    return Score(tuple(noisy.ravel().tolist()), event.noise_multiplier)
+
+
+def _capped(cells: Cells) -> tuple[float, float, float]:
+    """Return center, cap and the share of records beyond it."""
+    low, high = cells.quantiles(np.array([TAIL, 1 - TAIL])).tolist()
+    middles = np.clip(cells.edges[:-1] / 2 + cells.edges[1:] / 2, low, high)
+    center = float(cells.shares @ middles)
+    cap = max(high - center, center - low)
+    below = np.concatenate([[0.0], np.cumsum(cells.shares)])
+    ends = np.interp([center - cap, center + cap], cells.edges, below / below[-1])
+    return center, cap, max(0.0, float(1 - ends[1] + ends[0]))
+
+
+def _rows(block: Block, predict: Predictor, center: float, cap: float) -> Matrix:
+    """Return v of each record."""
+    u = np.clip((block.y - center) / cap, -1, 1)
+    error = np.fmin(np.abs(block.y - predict(block.X)) / cap, 1)  # which is 1 for NaN
+    weight = math.sqrt(WEIGHT_OF_TARGET)
+    columns = [np.ones(len(u)), weight * u, weight * u * u, math.sqrt(WEIGHT_OF_ERROR) * error * error]
+    return np.column_stack(columns)
+
+
+def _hits(block: Block, predict: Predictor, classes: int) -> Integers:
+    """Return for each class how many records are wrong and how many right."""
+    said = np.asarray(predict(block.X), dtype=np.float64)
+    # Of several classes the first has the place 1; NaN is nothing that was said.
+    named = np.argmax(said, axis=1) + 1 if said.ndim == 2 else (said >= 0.5).astype(np.int64)
+    unknown = np.isnan(said).any(axis=1) if said.ndim == 2 else np.isnan(said)
+    true = np.clip(block.y, 0, classes - 1).astype(np.int64)
+    counts = np.zeros((classes, 2), dtype=np.int64)
+    np.add.at(counts, (true, ((named == true) & ~unknown).astype(np.int64)), 1)
+    return counts

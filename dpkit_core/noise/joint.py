@@ -1,0 +1,60 @@
+"""Noise of which several parties draw a share each, so that none of them knows a sum without noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from dpkit_core.arrays import Integers
+from dpkit_core.noise.randomness import Randomness
+
+
+class Joint(Protocol):
+    """One party among several that run one plan, each on records of its own.
+
+    A stage meter that has one gives it what its part wants to release, and returns what it answers: the sum
+    over all parties, with the noise of all. Only Gaussian noise on sums can be had.
+    """
+
+    @property
+    def coins(self) -> Randomness:
+        """Public coins, the same at all parties."""
+        ...
+
+    @property
+    def spare(self) -> int:
+        """How many events at the end of each plan pay for attempts that were void."""
+        ...
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the guarantee rests on beside the plan's assumptions, for the certificate."""
+        ...
+
+    def total(
+        self,
+        value: Integers,
+        scale: int,
+        noise: Callable[[int], Integers],
+        attempt: Callable[[], None],
+        /,
+    ) -> Integers:
+        """Return the sum of all parties' values and shares of noise.
+
+        Parameters
+        ----------
+        value
+            What this party adds, in steps of the grid, shape (d,).
+        scale
+            Parameter of the discrete Gaussian that the noise of all is to be as good as, in steps.
+        noise
+            Returns fresh discrete Gaussian noise of a given parameter, shape (d,).
+        attempt
+            Called before each attempt after the first, for it is one more release; raises if none is left.
+
+        Raises
+        ------
+        EngineFailed
+            If too few parties are left, or they do not agree.
+        """
+        ...

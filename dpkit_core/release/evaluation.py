@@ -1,0 +1,223 @@
+r"""How good a released model is, as records say that it was not fitted to.
+
+**What was released** is in ``dpkit_core.mechanisms.scores``; everything here is post-processing.
+
+*Capped R2.* With S_q = sum q and S_u = sum (u - w)^2, w = mean u as released, it is 1 - S_q / S_u. Both are
+linear in the matrix M, so for every t
+
+    T(t) = S_q - t S_u = <L_t, M>
+
+has Gaussian noise of variance s^2 |L_t|^2 (Frobenius; ``flatten`` is an isometry, s the deviation of its
+numbers). The interval is that of Fieller (1954): all t with T(t)^2 <= z^2 V(t), a quadratic inequality.
+
+- *Of the held out records themselves*: V is the variance of the noise. T has mean 0 at t = S_q / S_u of these
+  records without noise, so this holds for any table, whatever the records are.
+- *Of a population*: V has the variance by sampling as well, sum (q - t (u - w)^2)^2, which M holds. This is
+  for records that were drawn from it one by one. Where records repeat, or a person has several, it is too
+  short, and nothing in a table tells.
+
+The sum of u^2 is in M twice; both are weighed by their inverse variances. Moments are kept within the
+inequality of Cauchy and Schwarz, so that noise never makes V too small.
+
+*Accuracy.* With H right and N records, T(t) = H - t N, noise of variance K s^2 ((1 - t)^2 + t^2) for K
+classes, and N t (1 - t) by sampling.
+
+Where S_u or N is within z of 0, every t is possible, and there is no score.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+import attrs
+
+from dpkit_core.validators import frozen_floats
+
+if TYPE_CHECKING:
+    from dpkit_core.arrays import Matrix
+
+#: What is measured.
+CAPPED_R2, ACCURACY = "capped r2", "accuracy"
+
+#: Numbers in the triangle of the matrix.
+TRIANGLE = 10
+
+#: There is a score from so many deviations of the noise of the number of records on.
+LEAST_RECORDS = 3.0
+
+
+@attrs.frozen
+class Estimate:
+    """A number and an interval that holds it."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3g}, between {self.low:.3g} and {self.high:.3g}"
+
+
+@attrs.frozen
+class Evaluation:
+    """What was released about a model by the records that were held out, and what it says.
+
+    Attributes
+    ----------
+    measure
+        ``capped r2`` or ``accuracy``.
+    released, deviation, center, cap, beyond
+        As ``dpkit_core.mechanisms.scores.Score`` has them.
+    """
+
+    measure: str = attrs.field(validator=attrs.validators.in_((CAPPED_R2, ACCURACY)))
+    released: tuple[float, ...] = attrs.field(converter=frozen_floats)
+    deviation: float = attrs.field(converter=float)
+    center: float | None = attrs.field(default=None, converter=attrs.converters.optional(float))
+    cap: float | None = attrs.field(default=None, converter=attrs.converters.optional(float))
+    beyond: float | None = attrs.field(default=None, converter=attrs.converters.optional(float))
+
+    def __attrs_post_init__(self) -> None:
+        numbers = [*self.released, self.deviation]
+        numbers += [each for each in (self.center, self.cap, self.beyond) if each is not None]
+        if not (all(map(math.isfinite, numbers)) and self.deviation > 0):
+            raise ValueError("an evaluation has a number that is not finite, or no noise")
+        capped = len({each is None for each in (self.center, self.cap, self.beyond)}) == 1
+        if not capped or (self.cap is not None and self.cap <= 0) or (self.beyond or 0) < 0:
+            raise ValueError("an evaluation has a center, a cap above 0 and what is beyond, or none of them")
+        odd = len(self.released) % 2 == 1 or len(self.released) < 4 or self.cap is not None
+        if odd if self.measure == ACCURACY else len(self.released) != TRIANGLE:
+            raise ValueError(f"an evaluation by {self.measure} does not have the numbers for it")
+
+    def score(self, level: float = 0.95, *, population: bool = False) -> Estimate | None:
+        """Return the score with an interval; None where the noise leaves every score possible.
+
+        Parameters
+        ----------
+        level
+            In (0, 1).
+        population
+            Whether the interval is about what the held out records were drawn from, one by one; else about
+            these records themselves.
+        """
+        z = NormalDist().inv_cdf((1 + level) / 2)
+        if self.measure == ACCURACY:
+            return self._accuracy(z, sampled=population)
+        if self.cap is None:
+            return None
+        return _capped_r2(self.released, self.deviation, z, sampled=population)
+
+    @property
+    def records(self) -> float:
+        """About how many records were held out."""
+        return sum(self.released) if self.measure == ACCURACY else self.released[0]
+
+    @property
+    def most_frequent(self) -> float:
+        """About the share of the most frequent class: the accuracy of naming it always."""
+        pairs = zip(self.released[::2], self.released[1::2], strict=True)
+        return min(1.0, max(wrong + right for wrong, right in pairs) / max(self.records, 1.0))
+
+    @property
+    def sentences(self) -> list[str]:
+        """What a person reads."""
+        score, wider = self.score(), self.score(population=True)
+        what = "Accuracy" if self.measure == ACCURACY else "Capped R2"
+        if score is None:
+            return [
+                f"{what} cannot be told from noise: too few records were held out. More records, a larger "
+                "share or a larger epsilon would tell."
+            ]
+        about = f"{self.records:,.0f}".replace(",", " ")
+        sentences = [
+            f"{what} {score}, with 95 % confidence, of about {about} records that were held out from the fit."
+        ]
+        if wider is not None:
+            sentences.append(
+                f"If these were drawn from a population one by one, with no copies and one of each person, "
+                f"that of the population is between {wider.low:.3g} and {wider.high:.3g}."
+            )
+        if self.measure == ACCURACY:
+            return [*sentences, f"Always naming the most frequent class has about {self.most_frequent:.3g}."]
+        return [
+            *sentences,
+            f"0 is what the mean explains. Differences over {self.cap:.4g} count as {self.cap:.4g}; about "
+            f"{100 * (self.beyond or 0):.2g} % of the targets are farther than that from {self.center:.4g}, "
+            "so R2 without the cap may be another.",
+        ]
+
+    def _accuracy(self, z: float, *, sampled: bool) -> Estimate | None:
+        right, records = sum(self.released[1::2]), self.records
+        noise = len(self.released) / 2 * self.deviation * self.deviation
+        if records < LEAST_RECORDS * math.sqrt(2 * noise):
+            return None
+        drawn = records if sampled else 0.0
+        # (H - t N)^2 <= z^2 (noise (1 - 2 t + 2 t^2) + drawn (t - t^2))
+        squared = records * records - z * z * (2 * noise - drawn)
+        linear = records * right - z * z * (noise - drawn / 2)
+        ends = _between(squared, linear, right * right - z * z * noise)
+        if ends is None:
+            return None
+        return Estimate(*(min(max(each, 0.0), 1.0) for each in (right / records, *ends)))
+
+
+def _between(squared: float, linear: float, constant: float) -> tuple[float, float] | None:
+    """Return where ``squared`` t^2 - 2 ``linear`` t + ``constant`` is at most 0; None if without end."""
+    inside = linear * linear - squared * constant
+    if not (0 < squared < math.inf and abs(inside) < math.inf):  # numbers of a file may be anything
+        return None
+    root = math.sqrt(max(inside, 0.0))
+    return (linear - root) / squared, (linear + root) / squared
+
+
+def _capped_r2(released: tuple[float, ...], s: float, z: float, *, sampled: bool) -> Estimate | None:
+    import numpy as np  # noqa: PLC0415 - a release is read without it
+
+    from dpkit_core.mechanisms.moments import flatten, unflatten  # noqa: PLC0415 - likewise
+    from dpkit_core.mechanisms.scores import (  # noqa: PLC0415 - likewise
+        SIZE,
+        WEIGHT_OF_ERROR,
+        WEIGHT_OF_TARGET,
+    )
+
+    M: Matrix = unflatten(np.array(released), SIZE)
+    a, d = math.sqrt(WEIGHT_OF_TARGET), math.sqrt(WEIGHT_OF_ERROR)
+    n = float(M[0, 0])
+    if n < LEAST_RECORDS * s:
+        return None
+    w = min(max(float(M[0, 1]) / a / n, -1.0), 1.0)
+
+    def functional(constant: float, first: float, second: float, error: float) -> Matrix:
+        """Return L such that <L, M> is the sum of constant + first u + second u^2 + error q."""
+        L = np.zeros((SIZE, SIZE))
+        L[0, 0], L[0, 1], L[0, 3] = constant, first / a / 2, error / d / 2
+        # The sum of u^2 is M11 / a^2, with variance s^2 / a^4, and M02 / a, with s^2 / (2 a^2).
+        one, other = a**4, 2 * a * a
+        L[1, 1], L[0, 2] = second * one / (one + other) / a**2, second * other / (one + other) / a / 2
+        lower: Matrix = L + np.triu(L, 1).T
+        return lower
+
+    of_q, of_u = functional(0, 0, 0, 1), functional(w * w, -2 * w, 1, 0)
+    S_q, S_u = float((of_q * M).sum()), float((of_u * M).sum())
+
+    def noise(one: Matrix, other: Matrix) -> float:
+        return s * s * float(flatten(one) @ flatten(other))
+
+    qq, uu, qu = noise(of_q, of_q), noise(of_u, of_u), noise(of_q, of_u)
+    if sampled:
+        u1, u2 = float(M[0, 1]) / a, float((functional(0, 0, 1, 0) * M).sum())
+        u3, u4 = float(M[1, 2]) / a**2, float(M[2, 2]) / a**2
+        q1, q2 = S_q, float(M[3, 3]) / d**2
+        q_u, q_u2 = float(M[1, 3]) / (a * d), float(M[2, 3]) / (a * d)
+        drawn_q = max(q2, q1 * q1 / n)
+        drawn_u = max(u4 - 4 * w * u3 + 6 * w**2 * u2 - 4 * w**3 * u1 + w**4 * n, S_u * S_u / n)
+        limit = math.sqrt(drawn_q * drawn_u)
+        qq, uu = qq + drawn_q, uu + drawn_u
+        qu += min(max(q_u2 - 2 * w * q_u + w * w * q1, -limit), limit)
+    # (S_q - t S_u)^2 <= z^2 (qq - 2 t qu + t^2 uu)
+    ends = _between(S_u * S_u - z * z * uu, S_q * S_u - z * z * qu, S_q * S_q - z * z * qq)
+    if S_u <= 0 or ends is None:
+        return None
+    return Estimate(1 - max(S_q / S_u, 0.0), 1 - ends[1], 1 - max(ends[0], 0.0))

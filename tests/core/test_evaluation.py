@@ -1,0 +1,352 @@
+"""A model is scored on records that it was not fitted to, and the interval holds what it says it holds."""
+
+import json
+import math
+
+import attrs
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpkit_core import (
+    Account,
+    Budget,
+    Dataset,
+    Ledger,
+    LinearModel,
+    Neighboring,
+    Randomness,
+    Release,
+    Schema,
+    compose,
+    verify,
+)
+from dpkit_core.data.columns import Column, Unit
+from dpkit_core.data.sides import sides
+from dpkit_core.data.sums import Block
+from dpkit_core.errors import CannotCompose, InvalidRelease
+from dpkit_core.mechanisms.moments import flatten, sum_of_products
+from dpkit_core.mechanisms.scores import NORM, SIZE, _hits, _rows, score_events
+from dpkit_core.pipeline.evaluate import _one_by_one
+from dpkit_core.pipeline.planfile import read_plan, replan, write_plan
+from dpkit_core.privacy.filters import filter_for
+from dpkit_core.release.evaluation import Evaluation
+
+BUDGET = Budget(1.0, 1e-6)
+SCHEMA = Schema.numeric(["a", "b"], "y")
+YES_NO = Schema(SCHEMA.columns, Column("y", "categorical", categories=("no", "yes")))
+THREE = Schema(SCHEMA.columns, Column("y", "categorical", categories=("low", "mid", "high")))
+SLOPE = LinearModel(("a", "b"), (2.0, 1.0))
+
+
+def line(n=20_000, seed=0, schema=SCHEMA, **more):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, 2))
+    y = 2 * X[:, 0] + X[:, 1] + rng.normal(size=n) / 2
+    if schema is YES_NO:
+        y = (y > 0).astype(float)
+    if schema.target.classes:
+        y = np.array(schema.target.classes)[np.digitize(y, (-1, 1))]
+    return Dataset.from_arrays(X, y, schema, **more)
+
+
+def scored(schema=SCHEMA, budget=BUDGET, evaluate=0.1, data=None, **parts):
+    plan = compose(**({"regressor": "winsorized_least_squares"} | parts)).plan(
+        schema, budget, evaluate=evaluate
+    )
+    return plan, plan.run(data or line(schema=schema), randomness=Randomness.from_seed(3))
+
+
+# What it costs
+
+
+@pytest.mark.parametrize("regressor", ["winsorized_least_squares", "boosted_trees", "adassp"])
+def test_it_takes_nothing_from_a_fit_with_gaussian_noise(regressor):
+    schema = Schema.numeric(["a", "b"], "y", {"a": (-1, 1), "b": (-1, 1), "y": (-5, 5)})
+    without = compose(regressor=regressor).plan(schema, BUDGET)
+    plan = compose(regressor=regressor).plan(schema, BUDGET, evaluate=0.1)
+    assert plan.stages == without.stages
+    assert plan.epsilon == pytest.approx(without.epsilon, rel=1e-9)
+    assert plan.epsilon <= BUDGET.epsilon
+
+
+def test_a_fit_without_gaussian_noise_leaves_it_a_share():
+    plan = compose(regressor="tukey").plan(SCHEMA, BUDGET, evaluate=0.1)
+    alone = compose(regressor="tukey").plan(SCHEMA, BUDGET)
+    assert plan.events[0].event.noise_multiplier > alone.events[0].event.noise_multiplier
+    assert 0.99 < plan.epsilon <= BUDGET.epsilon
+
+
+def test_an_account_pays_for_the_fit():
+    ledger = Ledger.in_memory()
+    ledger.add(Account("t", SCHEMA, Budget(3.0, 1e-5), filter_for("gdp", Budget(3.0, 1e-5))))
+    plain = compose(regressor="adassp", accountant="tight")
+    schema = Schema.numeric(["a", "b"], "y", {"a": (-1, 1), "b": (-1, 1), "y": (-5, 5)})
+    ledger.add(Account("u", schema, Budget(3.0, 1e-5), filter_for("gdp", Budget(3.0, 1e-5))))
+    totals = []
+    for share in (None, 0.2):
+        before = ledger.statement("u").total
+        plain.plan(schema, BUDGET, evaluate=share).run(line(schema=schema), paid_by=ledger.payer("u"))
+        after = ledger.statement("u").total
+        totals.append([b - a for a, b in zip(before, after, strict=True) if a is not None and b is not None])
+    assert totals[0] == pytest.approx(totals[1], rel=1e-9)
+
+
+def test_what_cannot_be_scored_is_refused_before_anything_is_spent():
+    replaced = attrs.evolve(SCHEMA, neighboring=Neighboring.REPLACE_ONE, records=100)
+    for schema, parts, more, why in (
+        (replaced, {"regressor": "winsorized_least_squares"}, {}, "may change its side"),
+        (SCHEMA, {"scorer": "kendall", "selector": "peel"}, {}, "add a regressor"),
+        (SCHEMA, {"regressor": "boosted_trees"}, {"evaluate": 1.5}, "above 0 and below 1"),
+        (SCHEMA, {"regressor": "sgbdt"}, {"batches": 2}, "from one table"),
+        (SCHEMA, {"regressor": "tukey", "accountant": "basic"}, {}, "does not support Gaussian"),
+    ):
+        with pytest.raises(CannotCompose, match=why):
+            compose(**parts).plan(schema, BUDGET, **({"evaluate": 0.1} | more))
+
+
+# What one record moves
+
+
+def block(y, said):
+    return Block(np.array([[said, 0.0]], dtype=float), np.array([y], dtype=float))
+
+
+def first(X):
+    return X[:, 0]
+
+
+def test_the_norm_of_a_row_is_attained_and_never_passed():
+    def norm(y, said, center=0.0, cap=1.0):
+        return float(np.linalg.norm(_rows(block(y, said), first, center, cap)))
+
+    assert norm(1.0, 3.0) == pytest.approx(NORM)
+    far = [-math.inf, -1e308, -2.0, -1.0, 0.0, 0.3, 1.0, 1e308, math.inf, math.nan]
+    finite = [value for value in far if math.isfinite(value)]
+    with np.errstate(all="ignore"):
+        assert max(norm(y, m, c, h) for y in finite for m in far for c in (0, 1e308) for h in (1e-9, 1)) <= (
+            NORM * (1 + 1e-15)
+        )
+
+
+def test_a_record_moves_the_released_numbers_by_what_the_events_say():
+    rng = np.random.default_rng(1)
+    *_, moments = score_events(1.0, None)
+    (counts,) = score_events(1.0, 3)
+    for _ in range(50):
+        y, said = rng.normal(size=(2, 8)) * 3
+        rows = [Block(np.column_stack([said[:n], said[:n]]), y[:n]) for n in (7, 8)]
+        one, other = (
+            sum_of_products(
+                Dataset(b.X, b.y, SCHEMA.features), lambda c: _rows(c, first, 0.0, 1.0), None, (SIZE, SIZE)
+            )
+            for b in rows
+        )
+        assert np.linalg.norm(flatten(other - one)) <= moments.sensitivity
+        one, other = (_hits(Block(b.X, np.abs(b.y) // 2), lambda X: np.abs(X) / 9, 3) for b in rows)
+        assert np.linalg.norm(other - one) == 1 == counts.sensitivity
+    assert moments.sensitivity == pytest.approx(3.5, rel=1e-5)
+
+
+def test_a_model_of_somebody_else_is_asked_row_by_row():
+    def relative(X):
+        return X[:, 0] - X[:, 0].mean()
+
+    X = np.arange(6.0).reshape(3, 2)
+    assert _one_by_one(X, relative).tolist() == [0.0, 0.0, 0.0]
+    assert _one_by_one(X[:0], relative).tolist() == []
+
+
+@pytest.mark.parametrize("regressor", ["boosted_trees", "winsorized_least_squares"])
+def test_a_record_of_the_other_side_changes_no_bit(regressor):
+    data = line(1000)
+    plan = compose(regressor=regressor).plan(SCHEMA, BUDGET, evaluate=0.5)
+
+    def released(more):
+        X, y = np.vstack([data.X, more.X]), np.append(data.y, more.y)
+        release = plan.run(Dataset.from_arrays(X, y, SCHEMA), randomness=Randomness.from_seed(5))
+        return json.dumps(release.model.to_document())
+
+    _, held_out = sides(SCHEMA, 0.5)
+    alone = json.dumps(plan.run(data, randomness=Randomness.from_seed(5)).model.to_document())
+    singles = [line(1, seed=100 + extra) for extra in range(6)]
+    out = [single.side(held_out).records == 1 for single in singles]
+    same = [released(single) == alone for single in singles]
+    assert same == out
+    assert 0 < sum(out) < 6
+
+
+@pytest.mark.parametrize(
+    "regressor",
+    ["winsorized_least_squares", "boosted_trees", "adassp", "mean", "boosted_adassp", "sgbdt", "dpboost"],
+)
+def test_one_record_leaves_a_side_empty_and_nothing_fails(regressor):
+    schema = Schema.numeric(["a", "b"], "y", {"a": (-1, 1), "b": (-1, 1), "y": (-5, 5)})
+    plan = compose(regressor=regressor).plan(schema, Budget(1.0, 1e-5), evaluate=0.5)
+    for seed in range(4):  # fits to nothing, and scores on nothing
+        release = plan.run(line(1, seed=seed, schema=schema), randomness=Randomness.from_seed(seed))
+        assert release.evaluation is None or release.evaluation.score() is None
+
+
+# What it says
+
+
+def test_a_release_keeps_its_score_and_every_reader_confirms_it(tmp_path):
+    plan, release = scored()
+    assert release.evaluation.measure == "capped r2"
+    found = release.evaluation.score()
+    assert 0.6 < found.low < found.value < found.high < 1.1
+    release.write(tmp_path / "r.json")
+    again = Release.read(tmp_path / "r.json")
+    assert again.evaluation == release.evaluation
+    assert verify(again).confirmed
+    assert str(release).startswith("How good it is\n  Capped R2 0.")
+    assert replan(again).problems == ()
+    write_plan(plan, tmp_path / "p.toml")
+    assert read_plan(tmp_path / "p.toml").events == plan.events
+    assert "hash of its content" in " ".join(release.certificate.assumptions)
+
+
+@pytest.mark.parametrize("schema", [YES_NO, THREE])
+def test_classes_are_scored_by_accuracy(schema):
+    _, release = scored(schema, regressor="boosted_trees")
+    found = release.evaluation
+    data = line(seed=1, schema=schema)
+    said = release.model.predict(data.X)
+    named = said >= 0.5 if schema is YES_NO else np.argmax(said, axis=1) + 1
+    accuracy = float(np.mean(named == data.y))
+    score = found.score(population=True)
+    assert score.low - 0.03 < accuracy < score.high + 0.03
+    assert score.high - score.low < 0.3
+    assert 0.3 < found.most_frequent < score.value
+    assert found.records == pytest.approx(2000, rel=0.2)
+
+
+def test_a_unit_is_on_one_side_and_the_total_is_for_all_its_records():
+    schema = attrs.evolve(SCHEMA, unit=Unit(("who",), 4))
+    plan = compose(regressor="boosted_trees").plan(schema, BUDGET, evaluate=0.2)
+    release = plan.run(line(schema=schema, units=np.arange(20_000) // 4))
+    assert release.certificate.charged[0].units
+    assert verify(release).confirmed
+
+
+def test_a_release_that_says_otherwise_is_not_confirmed():
+    _, release = scored()
+    certificate = release.certificate
+    found = release.evaluation
+    for lie in (
+        attrs.evolve(release, evaluation=None),
+        attrs.evolve(release, evaluation=attrs.evolve(found, deviation=found.deviation / 2)),
+        attrs.evolve(
+            release, certificate=attrs.evolve(certificate, plan=attrs.evolve(certificate.plan, evaluate=None))
+        ),
+        attrs.evolve(release, certificate=attrs.evolve(certificate, events=certificate.events[:-1])),
+        attrs.evolve(release, evaluation=Evaluation("accuracy", [1.0] * 10, found.deviation)),
+    ):
+        assert not verify(lie).confirmed
+    for wrong in (
+        {"released": [1.0] * 9},
+        {"deviation": 0.0},
+        {"cap": -1.0},
+        {"cap": None},
+        {"measure": "r2"},
+        {"measure": "accuracy"},
+    ):
+        document = json.loads(release.to_json())
+        document["evaluation"] |= wrong
+        with pytest.raises(InvalidRelease):
+            Release.from_document(document)
+
+
+def test_too_few_records_say_nothing():
+    _, release = scored(data=line(300))
+    assert release.evaluation is None or release.evaluation.score() is None
+    nothing = Evaluation("capped r2", [1.0] * 10, 5.0)
+    assert nothing.score() is None
+    assert "cannot be told from noise" in nothing.sentences[0]
+
+
+# What the interval holds: simulated from the released numbers on, with normal noise of the planned deviation
+
+CAP, CENTER = 4.0, 0.2
+
+
+def population(kind, n, rng):
+    """Return targets and what a model says of them."""
+    x = rng.normal(size=n)
+    noise = {
+        "even": lambda: rng.normal(size=n),
+        "spread": lambda: rng.normal(size=n) * np.abs(x),
+        "heavy": lambda: rng.standard_t(2.5, size=n),
+        "zeros": lambda: np.where(rng.uniform(size=n) < 0.7, -x, rng.normal(size=n)),
+    }[kind]()
+    return x + noise, 0.9 * x
+
+
+def moments_of(y, said):
+    rows = _rows(Block(said[:, np.newaxis], y), first, CENTER, CAP)
+    return rows.T @ rows
+
+
+def plain(M):
+    """Return the score of numbers without noise."""
+    found = Evaluation("capped r2", flatten(M).tolist(), 1e-12, CENTER, CAP, 0.0).score()
+    return found.value
+
+
+def coverage(kind, n, mu, runs, seed, *, fresh):
+    """Return how often intervals hold the score of a population, or of one table; and how often none is."""
+    rng = np.random.default_rng(seed)
+    own = moments_of(*population(kind, n, rng))
+    truth = plain(moments_of(*population(kind, 400_000, rng))) if fresh else plain(own)
+    s = 3.5 / (mu * math.sqrt(0.8))
+    held = none = 0
+    for _ in range(runs):
+        M = moments_of(*population(kind, n, rng)) if fresh else own
+        released = flatten(M) + rng.normal(size=10) * s
+        found = Evaluation("capped r2", released.tolist(), s, CENTER, CAP, 0.0).score(population=fresh)
+        none += found is None
+        held += found is not None and found.low <= truth <= found.high
+    return held / (runs - none), none / runs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize("kind", ["even", "spread", "heavy", "zeros"])
+@pytest.mark.parametrize(("n", "mu"), [(2000, 0.237), (20_000, 0.237), (20_000, 0.124)])
+def test_the_interval_of_r2_holds_in_95_of_100(kind, n, mu, fresh):
+    runs = 400
+    held, none = coverage(kind, n, mu, runs, seed=[n, int(1000 * mu)], fresh=fresh)
+    assert none < 0.3
+    low, high = stats.binom.interval(0.999, round(runs * (1 - none)), 0.95)
+    assert low - 0.02 * runs <= held * runs * (1 - none) <= high + 0.02 * runs
+
+
+def test_intervals_without_their_noise_or_their_sampling_would_not_hold():
+    rng = np.random.default_rng(9)
+    s, held = 3.5 / 0.2, np.zeros(2)
+    truth = plain(moments_of(*population("even", 400_000, rng)))
+    for _ in range(300):
+        M = moments_of(*population("even", 20_000, rng))
+        released = (flatten(M) + rng.normal(size=10) * s).tolist()
+        halved = Evaluation("capped r2", released, s / 2, CENTER, CAP, 0.0).score(population=True)
+        records_alone = Evaluation("capped r2", released, s, CENTER, CAP, 0.0).score()
+        held += [each.low <= truth <= each.high for each in (halved, records_alone)]
+    assert held[0] / 300 < 0.9
+    assert held[1] / 300 < 0.95
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize(("n", "mu", "right"), [(500, 0.237, 0.7), (2000, 0.124, 0.9), (20_000, 0.237, 0.6)])
+def test_the_interval_of_accuracy_holds_in_95_of_100(n, mu, right, fresh):
+    rng, runs, held = np.random.default_rng(n), 1000, 0
+    chances = [0.5 * (1 - right), 0.5 * right] * 2
+    own = rng.multinomial(n, chances)
+    truth = right if fresh else (own[1] + own[3]) / n
+    for _ in range(runs):
+        counts = rng.multinomial(n, chances) if fresh else own
+        released = counts + rng.normal(size=4) / mu
+        found = Evaluation("accuracy", released.tolist(), 1 / mu).score(population=fresh)
+        held += found.low <= truth <= found.high
+    assert abs(held / runs - 0.95) < 0.025
