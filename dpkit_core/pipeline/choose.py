@@ -6,7 +6,8 @@ and k were set by what was measured (``docs/results/shapes.md``).
 *Recipe.* ``trees`` for a target of categories, because it predicts probabilities. For a number: ``trees`` as
 well, which knows more shapes than a line, unless the schema says that there are too few records for the
 budget, fewer than ``TREES_FROM`` / epsilon for each record of a unit that counts: then ``winsorized``, a line
-through all columns, which noise misleads less. For records that come in batches ``s-gbdt``, which learns from one batch after the other.
+through all columns, which noise misleads less. For records that come in batches ``s-gbdt``, which learns from
+one batch after the other.
 
 *k.* All features, unless the schema says about how many records there are and these are fewer than ``ROOM``
 times what a forecast of the plan for all of them wants: then the largest k of ``CHOICES`` for which they are
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 PREFERRED = "tight"
 FALLBACK = "rdp"
 
-#: Records times epsilon, for each record of a unit that counts, from which on trees are recommended for numbers.
+#: Records times epsilon from which on trees are recommended for numbers; for m records of a unit m times that.
 TREES_FROM = 1000.0
 
 #: How many features may be selected by ``auto``, beside all.
