@@ -173,7 +173,8 @@ class Truncation:
         copies = _since(_new(codes[order]) | _new(keys[order]))
         if copies.any():
             numbers[order] = np.where(copies, mixed(keys[order] + copies.astype(np.uint64)), keys[order])
-            order = _sorted(codes, numbers)
+            # Ties of numbers by content: not by places in the table, which other units' records change.
+            order = np.lexsort((keys, numbers, codes))
         chosen = order[_since(_new(codes[order])) < most]
         self.records = len(chosen)
         if copies.any():

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 PREFERRED = "tight"
 FALLBACK = "rdp"
 
-#: Records times epsilon from which on trees are recommended for numbers; for m records of a unit m times that.
+#: Records times epsilon from which on trees are recommended for numbers, for each record of a unit.
 TREES_FROM = 1000.0
 
 #: How many features may be selected by ``auto``, beside all.
