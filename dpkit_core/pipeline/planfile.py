@@ -277,8 +277,9 @@ class PlansAgain(Protocol):
 def _plan_of(release: Release, select_share: float | None) -> Plan:
     certificate = release.certificate
     parts = {part.role: part for part in certificate.parts}
-    if isinstance(release.model, PlansAgain):
-        plan = release.model.plan_again(certificate)
+    model: object = release.model
+    if isinstance(model, PlansAgain):
+        plan = model.plan_again(certificate)
         if [part.role for part in certificate.parts] != [part.role for part in plan.parts]:
             raise InvalidRelease("the release does not list the parts of its plan")
         return plan
