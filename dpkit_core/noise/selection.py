@@ -27,12 +27,8 @@ SMALLEST_EPSILON = 2.0**-18
 
 #: From this many candidates on, noise is drawn for groups first; ``select`` says how.
 LAZY_FROM = 2**16
-
-#: Groups are of 128 up to 2^21 candidates, of 512 above: with k = 50 of 10^5, 15 ms instead of 54; with 10 of
-#: 10^7, 25 instead of 44. As many groups are opened first as fill that number four times over.
-SMALL_GROUP, LARGE_GROUP = 128, 512
-SMALL_GROUPS_UP_TO = 2**21
-FIRST_BATCH = 4
+GROUP_SIZE = 512
+FIRST_BATCH = 8
 
 
 def select(
@@ -76,8 +72,8 @@ def select(
     outputs at most R / b + 4 kappa < epsilon - epsilon 2^-20.1 + 2^-38.8, below epsilon for
     epsilon of at least 2^-18.
 
-    *Many candidates.* From 2^16 candidates on, a pick draws the best noise of each group of
-    neighbors and then opens only the groups that can hold the winner. The law is the same. Write noise as
+    *Many candidates.* From 2^16 candidates on, a pick draws the best noise of each group of 512
+    and then opens only the groups that can hold the winner. The law is the same. Write noise as
     N(z), decreasing in a standard exponential z. The least z of n candidates is E / n, it
     belongs to each of them alike, and the others exceed it by exponentials of their own, since
     these have no memory. A group whose best score and best noise add up to no more than a value
@@ -207,16 +203,14 @@ class _Grouped:
     tops: Floats
     sizes: Integers
     scale: float
-    group_size: int
 
     @classmethod
     def of(cls, scores: Floats, left: Booleans, scale: float) -> _Grouped:
-        group_size = SMALL_GROUP if scores.size <= SMALL_GROUPS_UP_TO else LARGE_GROUP
-        starts = np.arange(0, scores.size, group_size)
+        starts = np.arange(0, scores.size, GROUP_SIZE)
         present = scores if left.all() else np.where(left, scores, -np.inf)
         # Summing as int64 would first copy all of ``left`` to eight times its size.
         sizes = np.add.reduceat(left, starts, dtype=np.uint16).astype(np.int64)
-        return cls(scores, left, np.maximum.reduceat(present, starts), sizes, scale, group_size)
+        return cls(scores, left, np.maximum.reduceat(present, starts), sizes, scale)
 
     def noisy(self, sampler: Sampler, noise: Noise) -> tuple[Integers, Floats]:
         """Return the indices in the opened groups, the best candidate's among them, and their noisy gaps."""
@@ -238,7 +232,7 @@ class _Grouped:
 
     def _open(self, groups: Integers, least: Floats, sampler: Sampler) -> tuple[Integers, Floats]:
         """Return the candidates in ``groups`` and the z of each, given the least z of each group."""
-        indices = groups[:, np.newaxis] * self.group_size + np.arange(self.group_size)
+        indices = groups[:, np.newaxis] * GROUP_SIZE + np.arange(GROUP_SIZE)
         present = indices < self.scores.size
         present[present] = self.left[indices[present]]
         z = least[:, np.newaxis] + sampler.exponential(indices.shape)
@@ -248,8 +242,8 @@ class _Grouped:
 
     def drop(self, index: int) -> None:
         self.left[index] = False
-        group = index // self.group_size
-        members = slice(group * self.group_size, (group + 1) * self.group_size)
+        group = index // GROUP_SIZE
+        members = slice(group * GROUP_SIZE, (group + 1) * GROUP_SIZE)
         self.tops[group] = self.scores[members].max(where=self.left[members], initial=-np.inf)
         self.sizes[group] -= 1
 
