@@ -414,8 +414,8 @@ def marginal(data: Dataset, plan: StagePlan, meter: Meter) -> LinearModel:
 class ClassicalGaussian:
     """Claims the textbook's deviation sqrt(2 log(1.25 / delta)) / epsilon at every epsilon.
 
-    False above epsilon 1, which the theorem (Dwork and Roth 2014, A.1) excludes: from about 8 on delta is
-    larger than claimed, hundreds of times at 20. Twin: ``ClassicalGaussianToOne``.
+    False above epsilon 1, which the theorem (Dwork and Roth 2014, A.1) excludes: from about 9 on delta is
+    larger than claimed, 5 times at 12 and 160 times at 20. Twin: ``ClassicalGaussianToOne``.
     """
 
     api: ClassVar[int] = 3

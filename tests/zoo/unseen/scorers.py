@@ -237,8 +237,8 @@ class HalfPrecision:
     """Claims that a record adds its product and no more, in sums of tables of more than 1024 records, too.
 
     False: those are added up in float16, where -0.3 is lost above 1024 and counts as -0.5 below. After 1025
-    products of 1 or 1024 of them, a thousand of -0.3 leave scores some 500 apart, where 1 is claimed. Twin:
-    ``Covariance``.
+    products of 1 or 1024 of them, a thousand of -0.3 leave scores 501 apart, where 1 is claimed (of two
+    features or more: of one, NumPy adds up pairs). Twin: ``Covariance``.
     """
 
     api: ClassVar[int] = 3

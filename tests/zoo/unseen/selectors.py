@@ -257,10 +257,10 @@ class LargestMove:
 
 @attrs.frozen
 class NoOutliers:
-    """Claims that Gumbel noise whose outliers beyond 3 are cut is Gumbel noise.
+    """Claims that Gumbel noise whose outliers beyond 2 are cut is Gumbel noise.
 
-    False: the difference of two such numbers is at most 6, so a score 6 scales behind is never picked, and
-    one a little nearer is with a chance of about .001: the loss has no bound. Twin: ``Gumbel``.
+    False: two such numbers differ by 4 at most, so the worse one of two is picked with a chance of .01 three
+    scales behind, and never more than four scales behind: the loss has no bound. Twin: ``Gumbel``.
     """
 
     api: ClassVar[int] = 3
@@ -271,7 +271,7 @@ class NoOutliers:
 
     def select(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
         with meter.custom(event_of(scores, plan), proof=self.proof, arithmetic=ARITHMETIC) as sampler:
-            noise = np.clip(sampler.gumbel(scores.values.size), -3.0, 3.0)
+            noise = np.clip(sampler.gumbel(scores.values.size), -2.0, 2.0)
         return best_of(in_scales(scores, scale_of(scores, plan)) + noise, scores)
 
 
