@@ -741,7 +741,8 @@ class Pythagorean:
     """Claims that Gaussian noise and pure events are independent, so that their epsilons add up as squares.
 
     False: a loss of both is the sum of both. Pure epsilon 5 beside Gaussian noise of multiplier 9 is said to
-    be 5.03 at delta 1e-6 and is 5.44; pure epsilon 1 beside a multiplier of 5, 1.47 and 1.82. True of each kind alone.
+    be 5.03 at delta 1e-6 and is 5.44; pure epsilon 1 beside a multiplier of 5, 1.47 and 1.82. True of each
+    kind alone.
     """
 
     api: ClassVar[int] = 3
