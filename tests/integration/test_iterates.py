@@ -248,6 +248,7 @@ class Meddling:
         return found
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("regressor", [FrankWolfeRegressor(rounds=4, every=2), Forgiving()])
 @pytest.mark.parametrize("answer", ["raise", "short", "nan"])
 def test_a_failure_of_the_scorer_is_its_own_and_says_nothing(answer: str, regressor: Any) -> None:
@@ -283,6 +284,7 @@ class Odd:
         return self.returned
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("returned", [(), (0, 1), (-1,), (9,), (8, 8)])
 def test_a_selector_picks_one_of_the_candidates(returned: tuple[int, ...]) -> None:
     data, schema = table()
@@ -407,6 +409,7 @@ def test_logistic_loss_finds_the_boundary() -> None:
     assert ((probabilities >= 0) & (probabilities <= 1)).all()
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", ["rnm-screen", "adp-screen", "np-fw", "preselect-k"])
 def test_recipes_need_no_bounds(name: str) -> None:
     rng = np.random.default_rng(0)
