@@ -227,7 +227,7 @@ def test_classes_are_scored_by_accuracy(schema):
 
 def test_a_unit_is_on_one_side_and_the_total_is_for_all_its_records():
     schema = attrs.evolve(SCHEMA, unit=Unit(("who",), 4))
-    plan = compose(regressor="boosted_trees").plan(schema, BUDGET, evaluate=0.2)
+    plan = compose(regressor="winsorized_least_squares").plan(schema, BUDGET, evaluate=0.2)
     release = plan.run(line(schema=schema, units=np.arange(20_000) // 4))
     assert release.certificate.charged[0].units
     assert verify(release).confirmed

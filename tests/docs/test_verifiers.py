@@ -311,6 +311,7 @@ def test_the_program_needs_nothing_but_python_and_the_schema(documents, tmp_path
 # What is shown of an edited release
 
 
+@pytest.mark.slow
 def test_an_edited_release_that_can_be_read_can_be_shown(documents):
     shown = 0
     for document in documents.values():

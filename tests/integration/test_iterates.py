@@ -145,6 +145,7 @@ def test_why_a_rule_is_not_proved_is_said() -> None:
         pipeline.plan(schema, BUDGET)
 
 
+@pytest.mark.slow
 def test_scorers_of_tables_select_before_frank_wolfe() -> None:
     data, schema = table()
     release = (
@@ -167,6 +168,7 @@ def test_a_plan_of_a_loop_is_read_again(tmp_path: Any) -> None:
     assert json.dumps(one.model.to_document()) == json.dumps(other.model.to_document())
 
 
+@pytest.mark.slow
 def test_sparse_records_go_through_the_loop_as_they_are() -> None:
     data, schema = table()
     X = np.where(np.abs(data.X) > 0.7, data.X, 0.0)
@@ -396,6 +398,7 @@ def test_no_loop_betrays_more_than_its_certificate_says(
     assert not found.finding.violated, found.finding.describe()
 
 
+@pytest.mark.slow
 def test_logistic_loss_finds_the_boundary() -> None:
     rng = np.random.default_rng(4)
     target = Column("y", "categorical", categories=("no", "yes"))
@@ -425,6 +428,7 @@ def test_recipes_need_no_bounds(name: str) -> None:
     assert verify(release).confirmed
 
 
+@pytest.mark.slow
 def test_observers_are_told_of_a_loop_like_of_any_run() -> None:
     data, schema = table()
     release = loop().plan(schema, BUDGET).run(data, observers=Observers.none())

@@ -78,7 +78,7 @@ def checked(part, only=(), scenes=None):
     return run_checks(part, kind_of(part), only=only, scenes=scenes)
 
 
-@pytest.mark.parametrize("row", by_effort())
+@pytest.mark.parametrize("row", list(by_effort()))
 def test_the_attack_finds_the_lie(row):
     check = row.found_by
     report = checked(row.part, [check])

@@ -218,7 +218,6 @@ def others():
 
 
 @pytest.mark.first(1)
-@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("target", "status", "detail"),
     [
