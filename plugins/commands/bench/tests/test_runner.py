@@ -43,7 +43,7 @@ def test_trials_of_one_setting_differ_in_split_and_noise(suite, results):
 @pytest.fixture
 def few(suite):
     """The suite with six trials of its 24."""
-    return attrs.evolve(suite, splits=1, trials=1)
+    return attrs.evolve(suite, splits=1, repeats=1)
 
 
 def test_a_row_says_what_it_is(few, results):

@@ -255,7 +255,6 @@ def test_observers_may_have_one_name(site):
 
 
 @pytest.mark.first(2)
-@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("target", "status", "detail"),
     [
