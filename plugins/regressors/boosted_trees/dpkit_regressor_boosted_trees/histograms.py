@@ -1,19 +1,45 @@
-"""Histograms of lengths over descending edges, released once each: for a radius and for a clip."""
+"""Histograms of lengths over descending edges, for the clip of residuals."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 import numpy as np
 
+from dpkit_core import Sum
+from dpkit_regressor_boosted_trees.settings import CLIP_RANK, CLIPS
+
 if TYPE_CHECKING:
-    from dpkit_core import Integers, Matrix, Meter, Vector
+    from dpkit_core import Integers, Kept, Matrix, Meter, Vector
     from dpkit_regressor_boosted_trees.settings import BoostedTreesSettings
 
 
-def row_lengths(rows: Matrix) -> Vector:
-    """Return the length of each row, summed along the row, independently of the others."""
-    return np.sqrt(np.square(rows).sum(axis=1))
+class Learner(Protocol):
+    """What is kept of some records, with what is left to learn of each."""
+
+    @property
+    def targets(self) -> Vector:
+        """One for each record."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, part: slice, /) -> Self: ...
+
+
+SomeLearner = TypeVar("SomeLearner", bound=Learner)
+
+
+def released_clip(
+    learning: Kept[SomeLearner], records: float, settings: BoostedTreesSettings, meter: Meter
+) -> float:
+    """Return the length that a share of the targets does not exceed, from a noisy histogram."""
+    counts = noisy(learning.sum(Sum(_lengths, (CLIPS.size + 1,), bound=1)), "clip", settings, meter)
+    return smallest(CLIPS, counts, (1 - CLIP_RANK) * records)
+
+
+def _lengths(state: Learner) -> Integers:
+    return histogram(np.abs(state.targets), CLIPS)
 
 
 def histogram(values: Vector, edges: Vector) -> Integers:
