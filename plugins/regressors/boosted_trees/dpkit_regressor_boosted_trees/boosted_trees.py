@@ -13,9 +13,10 @@ in [-1, 1].
 
 *2. Start.* (n / 2, sum z) is released once: the noisy number of records and their mean.
 
-*3. Clip* (squared and Poisson loss). The clip g is the 80 % quantile of |z - F| from a noisy histogram, with
-F the start; with squared loss it is released again when F is the line. Residuals are clipped to g and
-truncated to whole multiples of g / 2^15. Logistic residuals are in [-1, 1] already.
+*3. Clip* (squared and Poisson loss). The clip g is the 80 % quantile of |z - F| from noisy histograms of both
+sides, with F the start; with squared loss it is released again when F is the line, and is more where so much
+more is cut off on one side than on the other that the mean of all residuals would move by g / 20. Residuals
+are clipped to g and truncated to whole multiples of g / 2^15. Logistic residuals are in [-1, 1] already.
 
 *4. A line* (squared loss), by gradient descent with momentum. A row is (1/2, sqrt(3/4) q / R), no longer than
 1, truncated to whole multiples of 2^-14: q are the features about their means in units of their spread (of
@@ -58,7 +59,7 @@ accountant knows that all are Gaussian). L2 sensitivities, add-remove and replac
 
 - a count of cells in u columns: sqrt(u) and sqrt(2 u);
 - (n / 2, sum z): sqrt(5) / 2, the length of (1/2, 1), and 2, because n stays;
-- a histogram of residuals, by sign or not: 1 and sqrt(2);
+- histograms of residuals by sign, in one cell of which a record is: 1 and sqrt(2);
 - a step of the line, in steps: 2^15, and 2^16 where a record is replaced by one with the opposite residual.
   In whole units of 2^-14 the squares of a row add up to 2^28 (1 + 2^-46) at most, and so, being whole, to
   2^28. Its product with a residual, of at most 2^15 in magnitude, is no longer than 2^29, and sums of such

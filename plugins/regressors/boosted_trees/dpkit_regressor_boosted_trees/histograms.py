@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 import numpy as np
@@ -10,8 +11,19 @@ from dpkit_core import Sum
 from dpkit_regressor_boosted_trees.settings import CLIP_RANK, CLIPS
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from dpkit_core import Integers, Kept, Matrix, Meter, Vector
     from dpkit_regressor_boosted_trees.settings import BoostedTreesSettings
+
+
+#: What each clip cuts off a length in the middle of each cell.
+CUT = np.maximum(np.append(CLIPS[0], np.sqrt(CLIPS[1:] * CLIPS[:-1])) - CLIPS[:, np.newaxis], 0.0)
+
+#: How much more may be cut off on one side than on the other, in clips per record, and the deviations of the
+#: noise on it that are not believed.
+SKEW = 0.05
+DOUBTED = 2.0
 
 
 class Learner(Protocol):
@@ -33,13 +45,35 @@ SomeLearner = TypeVar("SomeLearner", bound=Learner)
 def released_clip(
     learning: Kept[SomeLearner], records: float, settings: BoostedTreesSettings, meter: Meter
 ) -> float:
-    """Return the length that a share of the targets does not exceed, from a noisy histogram."""
-    counts = noisy(learning.sum(Sum(_lengths, (CLIPS.size + 1,), bound=1)), "clip", settings, meter)
-    return smallest(CLIPS, counts, (1 - CLIP_RANK) * records)
+    """Return the clip of targets: a quantile of their lengths, or more where they are skewed.
+
+    Where far more is cut off on one side than on the other, what is learned would be far from means.
+    """
+    above, below = released_sides(learning, settings, meter)
+    uneven = np.abs(CUT @ (above - below)[:-1])
+    noise = math.sqrt(2) * noise_of_cut(settings)
+    return least_clip(uneven > SKEW * records * CLIPS + DOUBTED * noise, above + below, records)
 
 
-def _lengths(state: Learner) -> Integers:
-    return histogram(np.abs(state.targets), CLIPS)
+def released_sides(learning: Kept[SomeLearner], settings: BoostedTreesSettings, meter: Meter) -> Matrix:
+    """Return noisy histograms of the lengths of targets above 0, and of the others."""
+    return noisy(learning.sum(Sum(_lengths_by_sign, (2, CLIPS.size + 1), bound=1)), "clip", settings, meter)
+
+
+def _lengths_by_sign(state: Learner) -> Integers:
+    targets = state.targets
+    return np.array([histogram(np.abs(targets[side]), CLIPS) for side in (targets > 0, targets <= 0)])
+
+
+def noise_of_cut(settings: BoostedTreesSettings) -> Vector:
+    """Return the deviation of the noise on what each clip cuts off on one side."""
+    return settings.multiplier("clip") * settings.histogram_sensitivity * np.linalg.norm(CUT, axis=1)
+
+
+def least_clip(too_much: npt.NDArray[np.bool_], counts: Vector, records: float) -> float:
+    """Return the last clip before one that cuts off too much, or the quantile of lengths if it is larger."""
+    largest = CLIPS[max(int(too_much.argmax()) - 1, 0)] if too_much.any() else CLIPS[-1]
+    return max(float(largest), smallest(CLIPS, counts, (1 - CLIP_RANK) * records))
 
 
 def histogram(values: Vector, edges: Vector) -> Integers:

@@ -202,8 +202,7 @@ class BoostedTreesSettings:
             events.append(gaussian("start", self.histogram_sensitivity, self.classes + 1))
         else:
             events.append(gaussian("start", self.start_sensitivity, 2))
-        signs = (2,) if self.loss == "poisson" else ()
-        clip = gaussian("clip", self.histogram_sensitivity, *signs, CLIPS.size + 1) if self.clipped else None
+        clip = gaussian("clip", self.histogram_sensitivity, 2, CLIPS.size + 1) if self.clipped else None
         if self.line_rounds:
             assert clip is not None  # only squared loss has a line
             gradient = gaussian("rounds", self.gradient_sensitivity, self.features + 1)
