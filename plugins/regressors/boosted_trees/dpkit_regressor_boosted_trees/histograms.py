@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 CUT = np.maximum(np.append(CLIPS[0], np.sqrt(CLIPS[1:] * CLIPS[:-1])) - CLIPS[:, np.newaxis], 0.0)
 
 #: How much more may be cut off on one side than on the other, in clips per record, and the deviations of the
-#: noise on it that are not believed.
+#: noise on that, and on the number of lengths beyond a clip, that are not believed.
 SKEW = 0.05
 DOUBTED = 2.0
 
@@ -50,9 +50,12 @@ def released_clip(
     Where far more is cut off on one side than on the other, what is learned would be far from means.
     """
     above, below = released_sides(learning, settings, meter)
+    noise = math.sqrt(2) * settings.multiplier("clip") * settings.histogram_sensitivity
     uneven = np.abs(CUT @ (above - below)[:-1])
-    noise = math.sqrt(2) * noise_of_cut(settings)
-    return least_clip(uneven > SKEW * records * CLIPS + DOUBTED * noise, above + below, records)
+    skewed = uneven > SKEW * records * CLIPS + DOUBTED * noise * np.linalg.norm(CUT, axis=1)
+    # Too large a clip costs far more than too small a one: all noise later on is in proportion to it.
+    beyond = (1 - CLIP_RANK) * records + DOUBTED * noise * np.sqrt(np.arange(1, CLIPS.size + 1))
+    return least_clip(skewed, above + below, beyond)
 
 
 def released_sides(learning: Kept[SomeLearner], settings: BoostedTreesSettings, meter: Meter) -> Matrix:
@@ -65,15 +68,10 @@ def _lengths_by_sign(state: Learner) -> Integers:
     return np.array([histogram(np.abs(targets[side]), CLIPS) for side in (targets > 0, targets <= 0)])
 
 
-def noise_of_cut(settings: BoostedTreesSettings) -> Vector:
-    """Return the deviation of the noise on what each clip cuts off on one side."""
-    return settings.multiplier("clip") * settings.histogram_sensitivity * np.linalg.norm(CUT, axis=1)
-
-
-def least_clip(too_much: npt.NDArray[np.bool_], counts: Vector, records: float) -> float:
-    """Return the last clip before one that cuts off too much, or the quantile of lengths if it is larger."""
+def least_clip(too_much: npt.NDArray[np.bool_], counts: Vector, beyond: Vector | float) -> float:
+    """Return the larger of two clips: before the first that cuts off too much, and that of ``smallest``."""
     largest = CLIPS[max(int(too_much.argmax()) - 1, 0)] if too_much.any() else CLIPS[-1]
-    return max(float(largest), smallest(CLIPS, counts, (1 - CLIP_RANK) * records))
+    return max(float(largest), smallest(CLIPS, counts, beyond))
 
 
 def histogram(values: Vector, edges: Vector) -> Integers:
@@ -81,8 +79,8 @@ def histogram(values: Vector, edges: Vector) -> Integers:
     return np.bincount(np.searchsorted(-edges, -values, side="left"), minlength=edges.size + 1)
 
 
-def smallest(edges: Vector, counts: Vector, above: float) -> float:
-    """Return the last of descending edges with at most ``above`` values beyond it, by noisy counts."""
+def smallest(edges: Vector, counts: Vector, above: Vector | float) -> float:
+    """Return the last of descending edges before one with more than ``above`` values beyond it."""
     over = np.flatnonzero(np.cumsum(counts)[:-1] > above)
     return float(edges[max(over[0] - 1, 0) if over.size else -1])
 

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from dpkit_regressor_boosted_trees.histograms import CUT, least_clip, noise_of_cut, released_sides
+from dpkit_regressor_boosted_trees.histograms import CUT, least_clip, released_sides
 from dpkit_regressor_boosted_trees.losses.objective import Objective
-from dpkit_regressor_boosted_trees.settings import STEPS
+from dpkit_regressor_boosted_trees.settings import CLIP_RANK, STEPS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -109,5 +109,6 @@ def _clip(
 ) -> float:
     """Return the clip of residuals of counts, which cuts off little above."""
     above, below = released_sides(learning, settings, meter)
-    too_much = CUT @ above[:-1] > CUT_OFF * records * expected + DOUBTED * noise_of_cut(settings)
-    return least_clip(too_much, above + below, records)
+    noise = settings.multiplier("clip") * settings.histogram_sensitivity * np.linalg.norm(CUT, axis=1)
+    too_much = CUT @ above[:-1] > CUT_OFF * records * expected + DOUBTED * noise
+    return least_clip(too_much, above + below, (1 - CLIP_RANK) * records)
