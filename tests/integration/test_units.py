@@ -64,6 +64,7 @@ def noise_of(plan):
     return np.array(found)
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("parts", PIPELINES, ids=lambda parts: "-".join(parts.values()))
 def test_every_part_plans_noise_for_units_without_knowing_of_them(parts):
     """m times the noise of a plan for records, but where a bound is lost on the way."""
