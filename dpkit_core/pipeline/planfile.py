@@ -15,10 +15,11 @@ deleted event is detected even if the total was corrected.
 
 from __future__ import annotations
 
+import importlib.metadata
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import attrs
 
@@ -267,11 +268,13 @@ def _may_lack_its_share(certificate: Certificate) -> bool:
 
 @runtime_checkable
 class PlansAgain(Protocol):
-    """A released model whose plan is no composition of installed parts, and which makes it again itself."""
+    """A released model whose plan is no composition of installed parts.
 
-    def plan_again(self, certificate: Certificate, /) -> Plan:
-        """Return the plan of the certificate's public facts, budget and parts, and nothing else."""
-        ...
+    ``planner`` names, as entry points do, a function that returns the plan of a certificate's public facts,
+    budget and parts.
+    """
+
+    planner: ClassVar[str]
 
 
 def _plan_of(release: Release, select_share: float | None) -> Plan:
@@ -279,7 +282,7 @@ def _plan_of(release: Release, select_share: float | None) -> Plan:
     parts = {part.role: part for part in certificate.parts}
     model: object = release.model
     if isinstance(model, PlansAgain):
-        plan = model.plan_again(certificate)
+        plan: Plan = importlib.metadata.EntryPoint("", model.planner, "").load()(certificate)
         if [part.role for part in certificate.parts] != [part.role for part in plan.parts]:
             raise InvalidRelease("the release does not list the parts of its plan")
         return plan

@@ -21,9 +21,9 @@ def path(tmp_path_factory):
     rng = np.random.default_rng(0)
     columns = {f"x{j}": rng.standard_normal(N) for j in range(D)}
     columns["y"] = columns["x0"] + rng.standard_normal(N)
-    columns["patient"] = [f"patient-{i}" for i in rng.integers(0, UNITS, N)]
+    patients = [f"patient-{i}" for i in rng.integers(0, UNITS, N)]
     file = tmp_path_factory.mktemp("units") / "visits.parquet"
-    pq.write_table(pa.table(columns), file)
+    pq.write_table(pa.table({**columns, "patient": patients}), file)
     return file
 
 

@@ -244,7 +244,7 @@ def read(entries):
 
 @pytest.mark.parametrize("column", COLUMNS.values(), ids=COLUMNS)
 @given(entries=st.lists(ENTRIES, min_size=1, max_size=6))
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_whose_a_record_is_depends_on_its_own_entry_alone(column, entries):
     alone = [read(column([entry])) for entry in entries]
     together = None if None in alone else [text for (text,) in alone]
