@@ -25,6 +25,7 @@ RUNS = (
     ["regressor", "accountant"],
     ["scorer", "selector", "accountant"],
     ["scorer", "selector", "regressor", "accountant"],
+    ["accountant"],
 )
 STAGES = {
     "scoring": "scorer",
@@ -418,7 +419,9 @@ def check_run(release, features):
     stages = [event["stage"] for event in certificate["events"]]
     require(roles in RUNS, f"the parts are {roles}")
     require(certificate["parts"][-1]["name"] == certificate["accountant"], "another accountant is listed")
-    require(all(STAGES[stage] in roles for stage in stages), "an event is of no part that is listed")
+    alone = roles == RUNS[3]
+    listed = alone or all(STAGES[stage] in roles for stage in stages)
+    require(listed, "an event is of no part that is listed")
     for stage in ("selection", "regression"):
         require((STAGES[stage] in roles) == (stage in stages), f"no event is of the {STAGES[stage]}")
     require(stages == sorted(stages, key=list(STAGES).index), "the stages are not in order")
@@ -427,7 +430,7 @@ def check_run(release, features):
     require(roles == RUNS[2] or not {"select_share", "iterates"} & set(plan), "the plan is of other parts")
     require("batches" not in plan or "selector" not in roles, "the plan is for a table, and for batches")
     require("batches" not in plan or "unit" not in certificate["schema"], "a unit may be in several batches")
-    check_evaluation(release)
+    check_evaluation(release, alone=alone)
     events = [event for event in certificate["events"] if event["stage"] == "selection"]
     k = len(release["selected"])
     if "selector" not in roles:
@@ -440,13 +443,21 @@ def check_run(release, features):
         check_picks(events, len(features), k)
 
 
-def check_evaluation(release):
-    """Refuse a score of other noise than its events have, or of no model."""
+def check_evaluation(release, *, alone):
+    """Refuse a score of other noise than its events have, or of no model; ``alone`` it is of another's."""
     certificate, found = release["certificate"], release.get("evaluation")
     events = [event for event in certificate["events"] if event["stage"] == "evaluation"]
-    require(bool(events) == ("evaluate" in certificate.get("plan", {})), "nothing is planned to be scored")
-    require((found is not None) == bool(events and release["model"]), "there is a score of no model, or none")
-    if events:
+    planned = "evaluate" in certificate.get("plan", {})
+    if alone:
+        which = (found or {}).get("records", "held-out")
+        require(found and "of" in found, "no model of another release is scored")
+        require(planned != (which == "other") or which == "fitted", "which records are held out is not said")
+        require(not planned or certificate["neighboring"] == "add-remove", "a replaced record may move")
+    else:
+        require(bool(events) == planned, "nothing is planned to be scored")
+        require((found is not None) == bool(events and release["model"]), "there is a score of no model")
+        require(not {"of", "records"} & set(found or {}), "a model is scored in its run by other records")
+    if events and not alone:
         one_table = "batches" not in certificate["plan"] and certificate["neighboring"] == "add-remove"
         require(one_table, "records are held out from a table under add-remove")
     if found is not None:
@@ -559,7 +570,7 @@ def charged(certificate):
     """Return the events of a certificate; those of an evaluation are apart from all others."""
     events = certificate["events"]
     held_out = [event for event in events if event["stage"] == "evaluation"]
-    if not held_out:
+    if not held_out or len(held_out) == len(events):
         return events
     sides = [[event for event in events if event["stage"] != "evaluation"], held_out]
     steps = [{"type": "Sequence", "events": side} for side in sides]

@@ -249,6 +249,8 @@ def title(plan: Plan) -> str:
             f"Plan: {plan.assembly}, {number_of(len(plan.iterates.after), 'iterate')} of "
             f"{number_of(plan.iterates.features, 'feature')}"
         )
+    if plan.evaluation is not None and plan.evaluation.model is not None:
+        return f"Plan: score a model of {plan.schema.target.name}"
     features = number_of(every := len(plan.schema.features), "feature")
     if not plan.reads_numbers:
         return f"Plan: {plan.assembly} on {some_of([column.name for column in plan.schema.columns])}"
@@ -308,7 +310,11 @@ def accountant_lines(plan: Plan) -> list[str]:
 def forecast_lines(plan: Plan) -> list[str]:
     """Return what can be told of a run, from public facts."""
     lines = [f"Forecast of {found.part}: {found.forecast.sentence}." for found in plan.forecasts]
-    return lines if plan.evaluation is None else [*lines, f"Evaluation: {plan.evaluation.sentence}."]
+    return (
+        lines
+        if plan.evaluation is None
+        else [*lines, f"Evaluation: {plan.evaluation.sentence(plan.schema.size)}."]
+    )
 
 
 def plan_as_html(plan: Plan) -> str:
@@ -348,7 +354,7 @@ def stage_rows(plan: Plan, of: str = "") -> Iterator[tuple[str, str, str, str, s
         charging = for_units(plan.accountant.instance, plan.schema.records_of_a_unit)
         alone = rounded_up(total(plan.evaluation.events, charging, plan.budget.delta), 4)
         releases = "\n".join(events_in_short(plan.evaluation.events))
-        yield EVALUATION, "dpkit", releases, alone, "apart"
+        yield EVALUATION, "dpkit", releases, alone, "apart" if plan.stages else f"100%{of}"
 
 
 def _parts(plan: Plan, stage: Stage) -> str:
