@@ -150,9 +150,9 @@ class Evaluation:
                 f"{what} cannot be told from noise: the records {_WHICH[self.records]} are too few, or too "
                 f"much alike. {larger.capitalize()} or a larger epsilon would tell."
             ]
-        about = f"{self.number:,.0f}".replace(",", " ")
         sentences = [
-            f"{what} {score}, with 95 % confidence, of about {about} records {_WHICH[self.records]}."
+            f"{what} {score}, with 95 % confidence, of about {_spaced(self.number)} records "
+            f"{_WHICH[self.records]}."
         ]
         if self.records == FITTED:
             sentences.append(
@@ -168,9 +168,9 @@ class Evaluation:
             return [*sentences, f"Always naming the most frequent class has about {self.most_frequent:.3g}."]
         return [
             *sentences,
-            f"0 is what the mean explains. Differences over {self.cap:.4g} count as {self.cap:.4g}; about "
-            f"{100 * (self.beyond or 0):.2g} % of the targets are farther than that from {self.center:.4g}, "
-            "so R2 without the cap may be another.",
+            f"0 is what the mean explains. Differences over {_spaced(self.cap)} count as that; about "
+            f"{100 * (self.beyond or 0):.2g} % of the targets are farther from {_spaced(self.center)}, so R2 "
+            "without the cap may be another.",
         ]
 
     def _accuracy(self, z: float, *, sampled: bool) -> Estimate | None:
@@ -187,6 +187,12 @@ class Evaluation:
         if ends is None:
             return None
         return Estimate(*(min(max(each, 0.0), 1.0) for each in (right / records, *ends)))
+
+
+def _spaced(number: float | None) -> str:
+    """Return a number to four digits, whose thousands are apart on one line."""
+    rounded = f"{number or 0.0:.4g}"
+    return f"{float(rounded):,.0f}".replace(",", "\u00a0") if "e+0" in rounded else rounded
 
 
 def _between(squared: float, linear: float, constant: float) -> tuple[float, float] | None:
