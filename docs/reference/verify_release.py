@@ -332,6 +332,11 @@ def check_model(model, features, schema):
     if kind == "trees" and model["linear"] is not None:
         check_model(model["linear"], features, schema)
         require(columns_of(model["linear"]) == columns, "the line of the trees has other features")
+    if kind in ("trees", "class trees") and "noise" in model:
+        noise, sums = model["noise"], len(model.get("classes", "1"))
+        each = len(columns), sums, sums, len(columns) * (model.get("linear") is not None)
+        found = tuple(len(noise[key]) for key in ("columns", "leaf", "residual", "slopes"))
+        require(found == each, "the noise of the trees is of others")
     if kind == "class trees":
         number = len(model["classes"])
         rows = [model["initial"], *(row for tree in model["trees"] for row in tree["leaves"])]

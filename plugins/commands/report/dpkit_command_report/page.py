@@ -205,8 +205,10 @@ def _interval(release: Release) -> Interval | None:
     ends = ("none right", "all right")
     if found.measure == CAPPED_R2:
         ends = ("0: no better than the mean", "1: no error")
-    places = (100 * min(max(each, 0.0), 1.0) for each in (score.value, score.low, score.high))
-    return Interval(*(round(place, 2) for place in places), f"{score}, with 95 % confidence", ends)
+    value, low, high = (
+        round(100 * min(max(each, 0.0), 1.0), 2) for each in (score.value, score.low, score.high)
+    )
+    return Interval(value, low, high, f"{score}, with 95 % confidence", ends)
 
 
 def odds(certificate: Certificate) -> int | None:

@@ -38,8 +38,8 @@ def fitted_line(
     ridge: float,
     settings: BoostedTreesSettings,
     meter: Meter,
-) -> WinsorizedLinearModel:
-    """Return a linear fit to rows within a radius."""
+) -> tuple[WinsorizedLinearModel, Vector]:
+    """Return a linear fit to rows within a radius, and the deviations of its coefficients by the noise."""
     k, target = len(columns), start.target
     lengths = math.sqrt(max(k, 1)) * RADII
     counts = data.sum(
@@ -62,8 +62,8 @@ def fitted_line(
         neighboring=settings.neighboring,
     )
     deviation = multiplier * second_moment_sensitivity(NORM, settings.neighboring)
-    intercept, slopes = solve(moments, deviation, start.records, ridge)
-    return WinsorizedLinearModel(
+    intercept, slopes, noise = solve(moments, deviation, start.records, ridge)
+    line = WinsorizedLinearModel(
         data.names,
         [column.fences.center for column in columns],
         [column.fences.width for column in columns],
@@ -72,6 +72,7 @@ def fitted_line(
         target.center + target.width * intercept,
         target.interval,
     )
+    return line, target.width * weight * noise
 
 
 def _lengths(block: Block, columns: Sequence[KnownColumn], lengths: Vector) -> Integers:
@@ -84,8 +85,12 @@ def _rows(block: Block, columns: Sequence[KnownColumn], radius: float, target: F
     return np.column_stack([np.ones(len(block)), features, LABEL_WEIGHT * target.scale(block.y)])
 
 
-def solve(moments: Matrix, deviation: float, records: float, ridge: float) -> tuple[float, Vector]:
+def solve(moments: Matrix, deviation: float, records: float, ridge: float) -> tuple[float, Vector, Vector]:
     """Return intercept and slopes of z on 2 q / R from the noisy sum of v v^T; post-processing.
+
+    And the deviations of the slopes by the noise: with P the inverse of C + l I, theta = P (c + e - E theta),
+    and e - E theta has the covariance s^2 / 2 ((1 + |theta|^2) I + theta theta^T) / n^2 (as in
+    ``dpkit_core.release.intervals``).
 
     Parameters
     ----------
@@ -109,8 +114,12 @@ def solve(moments: Matrix, deviation: float, records: float, ridge: float) -> tu
     products = products * (max(0.0, 1 - k * noise**2 / length) if length else 0.0)
     eigenvalues, axes = np.linalg.eigh(covariances[:-1, :-1])
     added = 2 * noise * math.sqrt(k) * ridge
-    slopes = axes @ ((axes.T @ products) / (np.maximum(eigenvalues, 0.0) + added)) / LABEL_WEIGHT
-    return float(means[-1] / LABEL_WEIGHT - slopes @ means[:-1]), slopes
+    inverse = (axes / (np.maximum(eigenvalues, 0.0) + added)) @ axes.T
+    theta = axes @ ((axes.T @ products) / (np.maximum(eigenvalues, 0.0) + added))
+    slopes = theta / LABEL_WEIGHT
+    variance = (1 + theta @ theta) * np.square(inverse).sum(axis=1) + np.square(inverse @ theta)
+    level = float(means[-1] / LABEL_WEIGHT - slopes @ means[:-1])
+    return level, slopes, noise * np.sqrt(variance) / LABEL_WEIGHT
 
 
 def along(line: WinsorizedLinearModel, rows: Matrix, target: Fences) -> Vector:

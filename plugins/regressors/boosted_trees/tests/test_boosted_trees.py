@@ -6,6 +6,7 @@ from functools import partial
 import attrs
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pytest
 from dpkit_accountant_tight import TightAccountant
 from dpkit_check import StageMeter
@@ -28,6 +29,7 @@ from dpkit_regressor_boosted_trees.settings import (
     BoostedTreesSettings,
     Rule,
 )
+from scipy import stats
 from scipy.special import xlogy
 
 from dpkit_core import (
@@ -641,9 +643,28 @@ def test_without_noise_the_line_is_that_of_least_squares() -> None:
     z = q @ [0.6, -0.2, 0.1] + 0.1 + 0.05 * rng.normal(size=500)
     v = np.column_stack([np.ones(500), 2 * q, np.sqrt(2) * z])
     assert np.linalg.norm(v, axis=1).max() < NORM
-    intercept, slopes = solve(v.T @ v, 0.0, 500.0, 0.7)
+    intercept, slopes, noise = solve(v.T @ v, 0.0, 500.0, 0.7)
+    assert noise.tolist() == [0.0] * len(slopes)
     expected = np.linalg.lstsq(np.column_stack([np.ones(500), 2 * q]), z, rcond=None)[0]
     assert [intercept, *slopes] == pytest.approx(expected)
+
+
+def test_the_noise_of_slopes_is_what_is_said_or_less() -> None:
+    rng = np.random.default_rng(0)
+    q = rng.normal(size=(5000, 6)).clip(-1, 1) / np.sqrt(6)
+    q[:, 3] = 0.9 * q[:, 2] + 0.1 * q[:, 3]  # which noise hardly tells apart
+    z = (q @ [1, -0.5, 0.4, 0, 0, 0] + 0.1 * rng.normal(size=5000)).clip(-1, 1)
+    v = np.column_stack([np.ones(5000), 2 * q, np.sqrt(2) * z])
+    found, said = [], []
+    for _ in range(200):
+        E = np.triu(rng.normal(size=(8, 8)) * 90 / np.sqrt(2), 1)
+        noisy = v.T @ v + E + E.T + np.diag(rng.normal(size=8) * 90)
+        _, slopes, noise = solve(noisy, 90.0, 5000.0, 0.35)
+        found.append(slopes)
+        said.append(noise)
+    ratio = np.std(found, axis=0) / np.mean(said, axis=0)
+    assert ratio.max() < 1.1  # 5 % by chance
+    assert ratio.min() > 0.6
 
 
 def test_a_refusal_is_in_the_plan() -> None:
@@ -666,3 +687,28 @@ def test_a_refusal_is_in_the_plan() -> None:
 def test_options_are_checked(option: str, value: object) -> None:
     with pytest.raises(ValueError, match=option):
         BoostedTreesRegressor(**{option: value})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "epsilon", "line_share"), [(2000, 1.0, 0.4), (4000, 4.0, 0.0)])
+def test_columns_without_effect_are_told_from_noise_once_in_twenty_tables_at_most(n, epsilon, line_share):
+    names = [f"n{j}" for j in range(20)]
+    columns = [Column(name) for name in ("strong", *names)]
+    columns.append(Column("c", "categorical", categories=("a", "b", "c", "d")))
+    schema = Schema(columns, Column("y"))
+    options = {"regressor": {"trees": 100, "line_share": line_share}}
+    plan = compose(regressor="boosted_trees", options=options).plan(schema, Budget(epsilon, 1e-6))
+    false = strong = 0
+    for seed in range(20):
+        rng = np.random.default_rng([seed, n])
+        X = rng.normal(size=(n, 21))
+        table = dict(zip(("strong", *names), X.T, strict=True))
+        table |= {"c": rng.choice(list("abcd"), n), "y": 2 * X[:, 0] + rng.normal(size=n)}
+        model = plan.run(
+            Dataset.from_frame(pd.DataFrame(table), schema), randomness=Randomness.from_seed(seed)
+        ).model
+        found = {name: one.told for name, one in model.columns.items()}
+        strong += found.pop("strong")
+        false += sum(found.values())
+    assert strong >= 18
+    assert false <= stats.binom.isf(1e-3, 20, 0.05)  # of 420 columns
