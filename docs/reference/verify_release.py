@@ -321,7 +321,10 @@ def check_model(model, features, schema):
         require(model["bounds"][0] <= model["bounds"][1], "the bounds of the model are not in order")
     if kind == "winsorized linear" and "moments" in model:
         rows = len(columns) + 2
-        require(len(model["moments"]["triangle"]) == rows * (rows + 1) // 2, "the moments are no triangle")
+        moments = model["moments"]
+        require(len(moments["triangle"]) == rows * (rows + 1) // 2, "the moments are no triangle")
+        spread = len(moments.get("spread", range(rows * (rows - 1) // 2)))
+        require(spread == rows * (rows - 1) // 2, "the spread is no triangle")
     if kind in ("trees", "class trees"):
         leaves = [len(tree["leaves"]) for tree in model["trees"]]
         depth = max(1, leaves[0].bit_length() - 1) if leaves else 1

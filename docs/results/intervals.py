@@ -1,13 +1,17 @@
-"""Measures how often 95% intervals of coefficients hold the truth; prints the table of ``intervals.md``.
+"""Measures how often 95% intervals of coefficients and scores hold the truth: the tables of ``intervals.md``.
 
 The truth is what the intervals are about: the projection of the clipped target on the clipped features, given
 the released bounds, over the population, a table of 400 000 records or, for diamonds, all of them::
 
     uv run python docs/results/intervals.py
+
+Those of a score are about the capped R^2 of the released model, of the records that were held out and of the
+population. ``robust`` or ``scores`` after the name of the script prints these rows alone.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,9 +28,11 @@ from dpkit_core import (
     compose,
     open_source,
 )
+from dpkit_core.data.sides import sides
+from dpkit_core.release.evaluation import Evaluation
 
 DATA = Path(__file__).parents[1] / "data"
-RUNS = 300
+RUNS, MANY = 300, 1000
 
 Records = tuple[Matrix, Vector]
 Population = Callable[[int, np.random.Generator], Records]
@@ -58,6 +64,12 @@ def uneven(n: int, rng: np.random.Generator) -> Records:
     return X, X @ [2.0, 1.0] + rng.normal(0, 1, n) * (0.2 + 2 * X[:, 0] ** 2)
 
 
+def level(n: int, rng: np.random.Generator) -> Records:
+    """Return the same with residuals of one deviation."""
+    X = rng.uniform(size=(n, 2))
+    return X, X @ [2.0, 1.0] + rng.normal(0, 0.5, n)
+
+
 def projection(model: WinsorizedLinearModel, X: Matrix, y: Vector) -> Vector:
     """Return slopes and intercept of the line that is estimated, over a population."""
     z = np.clip((X - list(model.centers)) / list(model.widths), -1, 1)
@@ -69,13 +81,21 @@ def projection(model: WinsorizedLinearModel, X: Matrix, y: Vector) -> Vector:
 
 
 def row(  # noqa: PLR0917 - a row of the table below
-    name: str, schema: Schema, sample: Population, population: Records, n: int, epsilon: float
+    name: str,
+    schema: Schema,
+    sample: Population,
+    population: Records,
+    n: int,
+    epsilon: float,
+    runs: int = RUNS,
+    **options: str,
 ) -> str:
     """Return a line of the table."""
-    plan = compose(regressor="winsorized_least_squares").plan(schema, Budget(epsilon, 1e-6))
+    pipeline = compose(regressor="winsorized_least_squares", options={"regressor": options})
+    plan = pipeline.plan(schema, Budget(epsilon, 1e-6))
     held: list[Vector] = []
     told: list[Vector] = []
-    for run in range(RUNS):
+    for run in range(runs):
         data = Dataset.from_arrays(*sample(n, np.random.default_rng(run)), schema)
         release = plan.run(data, randomness=Randomness.from_seed(run))
         assert isinstance(release.model, WinsorizedLinearModel)
@@ -87,8 +107,72 @@ def row(  # noqa: PLR0917 - a row of the table below
     return f"| {name} | {n} | {epsilon:g} | {each.mean():.1f}% | {each.min():.1f}% | {finite:.0f}% |"
 
 
+def robust() -> None:
+    """Print the rows of intervals that do not take variances to be equal."""
+    public = Schema.numeric("ab", "y", bounds={"a": (0, 1), "b": (0, 1), "y": (-8, 12)})
+    rng = np.random.default_rng(7)
+    for name, sample in (("equal", level), ("unequal", uneven)):
+        for intervals in ("equal", "robust"):
+            for n, epsilon in ((20_000, 1.0), (20_000, 10.0)):
+                called = f"{name} variance, intervals = {intervals}"
+                population = sample(400_000, rng)
+                options = {"intervals": intervals}
+                print(row(called, public, sample, population, n, epsilon, MANY, **options), flush=True)
+
+
+def score(name: str, sample: Population, n: int, epsilon: float) -> str:
+    """Return a line of the table of scores."""
+    schema = Schema.numeric("ab", "y", bounds={"a": (0, 1), "b": (0, 1)})
+    plan = compose(regressor="winsorized_least_squares").plan(schema, Budget(epsilon, 1e-6), evaluate=0.1)
+    X, y = sample(400_000, np.random.default_rng(5))
+    held, wide, told = np.zeros(2), 0.0, 0
+    for run in range(MANY):
+        data = Dataset.from_arrays(*sample(n, np.random.default_rng(run)), schema)
+        release = plan.run(data, randomness=Randomness.from_seed(run))
+        found, rule = release.evaluation, release.certificate.plan.evaluate
+        if found is None or rule is None or found.cap is None or release.model is None:
+            continue
+        own, wider = found.score(), found.score(population=True)
+        if own is None or wider is None:
+            continue
+        _, out = sides(rule.share, int(rule.key, 16))
+        records = data.side(out)
+        for place, (interval, truth) in enumerate(
+            (
+                (own, capped(found, records.y, release.model.predict(records.X))),
+                (wider, capped(found, y, release.model.predict(X))),
+            )
+        ):
+            held[place] += interval.low <= truth <= interval.high
+        wide += (wider.high - wider.low) / 2
+        told += 1
+    rates = " | ".join(f"{100 * rate:.1f}%" for rate in held / max(told, 1))
+    return f"| {name} | {n} | {epsilon:g} | {told} | {rates} | {wide / max(told, 1):.3f} |"
+
+
+def capped(found: Evaluation, y: Vector, said: Vector) -> float:
+    """Return the capped R^2 that an evaluation is about."""
+    assert found.center is not None
+    assert found.cap is not None
+    u = np.clip((y - found.center) / found.cap, -1, 1)
+    q = np.minimum(np.square((y - said) / found.cap), 1)
+    return float(1 - q.sum() / np.square(u - u.mean()).sum())
+
+
+def scores() -> None:
+    """Print the table of scores."""
+    print("| table | records | epsilon | told | of those held out | of the population | half width |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
+    for name, sample in (("equal variance", level), ("unequal variance", uneven)):
+        for n, epsilon in ((20_000, 1.0), (20_000, 4.0)):
+            print(score(name, sample, n, epsilon), flush=True)
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
+    if sys.argv[1:]:
+        {"robust": robust, "scores": scores}[sys.argv[1]]()
+        return
     print(
         "| table | records | epsilon | intervals that hold the truth | worst coefficient | told |\n"
         "|---|---:|---:|---:|---:|---:|"
@@ -125,6 +209,8 @@ def main() -> None:
     for epsilon in (0.3, 1.0, 3.0):
         everything = (diamonds.X, diamonds.y)
         print(row("diamonds, price by carat", schema, resampled, everything, 20_000, epsilon), flush=True)
+    robust()
+    scores()
 
 
 if __name__ == "__main__":
