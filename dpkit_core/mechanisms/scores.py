@@ -131,7 +131,7 @@ def score_of_numbers(
     )
     center, cap, beyond = _capped(cells)
     found = cells.found and 0 < cap < math.inf
-    rows = functools.partial(_rows, predict=predict, center=center, cap=cap if found else 1.0)
+    rows = functools.partial(score_rows, predict=predict, center=center, cap=cap if found else 1.0)
     multiplier = events[-1].noise_multiplier
     moments = gaussian_second_moment(
         meter, data, rows, SIZE, norm=NORM, noise_multiplier=multiplier, neighboring=neighboring
@@ -169,7 +169,7 @@ def _capped(cells: Cells) -> tuple[float, float, float]:
     return center, cap, max(0.0, float(1 - ends[1] + ends[0]))
 
 
-def _rows(block: Block, predict: Predictor, center: float, cap: float) -> Matrix:
+def score_rows(block: Block, predict: Predictor, center: float, cap: float) -> Matrix:
     """Return v of each record."""
     u = np.clip((block.y - center) / cap, -1, 1)
     error = np.fmin(np.abs(block.y - predict(block.X)) / cap, 1)  # which is 1 for NaN

@@ -28,7 +28,7 @@ from dpkit_core.data.sums import Block
 from dpkit_core.errors import CannotCompose, InvalidOption, InvalidRelease
 from dpkit_core.files.documents import digest
 from dpkit_core.mechanisms.moments import flatten, sum_of_products
-from dpkit_core.mechanisms.scores import NORM, SIZE, _hits, _rows, score_events, score_of_numbers
+from dpkit_core.mechanisms.scores import NORM, SIZE, _hits, score_events, score_of_numbers, score_rows
 from dpkit_core.pipeline.evaluate import _one_by_one
 from dpkit_core.pipeline.planfile import read_plan, replan, write_plan
 from dpkit_core.privacy.filters import filter_for
@@ -122,7 +122,7 @@ def first(X):
 
 def test_the_norm_of_a_row_is_attained_and_never_passed():
     def norm(y, said, center=0.0, cap=1.0):
-        return float(np.linalg.norm(_rows(block(y, said), first, center, cap)))
+        return float(np.linalg.norm(score_rows(block(y, said), first, center, cap)))
 
     assert norm(1.0, 3.0) == pytest.approx(NORM)
     far = [-math.inf, -1e308, -2.0, -1.0, 0.0, 0.3, 1.0, 1e308, math.inf, math.nan]
@@ -142,7 +142,10 @@ def test_a_record_moves_the_released_numbers_by_what_the_events_say():
         rows = [Block(np.column_stack([said[:n], said[:n]]), y[:n]) for n in (7, 8)]
         one, other = (
             sum_of_products(
-                Dataset(b.X, b.y, SCHEMA.features), lambda c: _rows(c, first, 0.0, 1.0), None, (SIZE, SIZE)
+                Dataset(b.X, b.y, SCHEMA.features),
+                lambda c: score_rows(c, first, 0.0, 1.0),
+                None,
+                (SIZE, SIZE),
             )
             for b in rows
         )
@@ -288,7 +291,7 @@ def population(kind, n, rng):
 
 
 def moments_of(y, said):
-    rows = _rows(Block(said[:, np.newaxis], y), first, CENTER, CAP)
+    rows = score_rows(Block(said[:, np.newaxis], y), first, CENTER, CAP)
     return rows.T @ rows
 
 
@@ -436,7 +439,7 @@ def test_a_record_that_is_replaced_moves_the_score_by_what_its_events_say(schema
         if schema.target.kind == "categorical":
             one, other = (_hits(block(float(v > 2), s / 9), first, 2) for v, s in zip(y, said, strict=True))
         else:
-            rows = [_rows(block(v, s), first, 0.0, 1.0) for v, s in zip(y, said, strict=True)]
+            rows = [score_rows(block(v, s), first, 0.0, 1.0) for v, s in zip(y, said, strict=True)]
             one, other = (flatten(v.T @ v) for v in rows)
         reached = max(reached, float(np.linalg.norm(other - one)))
     assert last.sensitivity / 2 < reached <= last.sensitivity
