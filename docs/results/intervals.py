@@ -5,9 +5,9 @@ the released bounds, over the population, a table of 400 000 records or, for dia
 
     uv run python docs/results/intervals.py
 
-Those of a score are about the capped R^2 of a model that was not fitted to the records, for themselves and for
-the population; noise is normal, of the planned deviation. ``robust`` or ``scores`` after the name of the script
-prints these rows alone.
+Those of a score are about the capped R^2 of a model that was not fitted to the records, for themselves and
+for the population; noise is normal, of the planned deviation. ``robust`` or ``scores`` after the name of the
+script prints these rows alone.
 """
 
 from __future__ import annotations

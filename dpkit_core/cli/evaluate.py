@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from dpkit_core.commands.options import (
+    AnywayOption,
     ForceOption,
     Format,
     FormatOption,
@@ -73,6 +74,7 @@ def evaluate(
     ] = False,
     output: OutputOption = Path("evaluation.json"),
     force: ForceOption = False,
+    anyway: AnywayOption = False,
     format: FormatOption = Format.TABLE,
 ) -> None:
     """Score the model of RELEASE by the records of DATA, privately: capped R2, or accuracy, with an interval.
@@ -101,4 +103,4 @@ def evaluate(
                 reading=reading.read_options(),
                 report=note,
             )
-        execute(agreed, files, seed=seed, format=format, paid_by=paid_by, sign=ledger.sign)
+        execute(agreed, files, seed=seed, format=format, paid_by=paid_by, sign=ledger.sign, anyway=anyway)

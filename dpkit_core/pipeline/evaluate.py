@@ -84,14 +84,18 @@ class PlannedEvaluation:
             return f"the {fitted:.3g} % of the records that it was fitted to, which is optimistic"
         return f"{100 * self.held_out.share:.3g} % of the records, held out by a hash"
 
-    def sentence(self, size: int | None) -> str:
-        """Return what will be released, and about how sure it will be of a table of that size."""
-        measure = CAPPED_R2 if self.classes is None else ACCURACY
+    @property
+    def least(self) -> float:
+        """About how many records the table has at least if the score is known at all, to 1 or so."""
         precision = sum(event.noise_multiplier**-2 for event in self.events)
         share = 1.0
         if self.held_out is not None and self.records != OTHER:
             share = self.held_out.share if self.records == HELD_OUT else 1 - self.held_out.share
-        known = HALF_WIDTH / (share * math.sqrt(precision))
+        return HALF_WIDTH / (share * math.sqrt(precision))
+
+    def sentence(self, size: int | None) -> str:
+        """Return what will be released, and about how sure it will be of a table of that size."""
+        measure, known = CAPPED_R2 if self.classes is None else ACCURACY, self.least
         told = f"from about {rounded(10 * known)} records on it is known to .1 or so"
         if size is not None and known < size:
             told = f"it will be known to {known / size:.1g} or so"

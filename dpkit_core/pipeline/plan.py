@@ -17,7 +17,7 @@ from dpkit_core.mechanisms.calibration import total
 from dpkit_core.noise.joint import Joint
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.evaluate import PlannedEvaluation
-from dpkit_core.pipeline.forecasts import StageForecast, forecasts_of
+from dpkit_core.pipeline.forecasts import StageForecast, forecasts_of, rounded
 from dpkit_core.pipeline.parts import FORMS, Assembly, Component, Part, Stage
 from dpkit_core.pipeline.units import for_units
 from dpkit_core.privacy.budget import Budget, rounded_up, vacuous
@@ -132,7 +132,14 @@ class Plan:
     def waste(self) -> tuple[str, ...]:
         """Those warnings by which the budget is likely to be wasted, as parts foretell."""
         warned = (forecast.warning(self.schema.size) for forecast in self.forecasts)
-        return tuple(warning for warning in warned if warning is not None)
+        found = tuple(warning for warning in warned if warning is not None)
+        alone, size = self.evaluation, self.schema.size
+        if alone is not None and alone.model is not None and size is not None and size < alone.least:
+            found += (
+                f"a score of about {size} records will tell nothing at this budget: it wants "
+                f"{rounded(alone.least)} at least, and {rounded(10 * alone.least)} to be known to .1",
+            )
+        return found
 
     @property
     def forecasts(self) -> tuple[StageForecast, ...]:

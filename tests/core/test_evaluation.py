@@ -460,6 +460,14 @@ def test_what_cannot_be_scored_later_is_refused_before_anything_is_spent():
         plan_evaluation(release, BUDGET, accountant="basic")
 
 
+def test_a_score_of_too_few_records_is_foretold_as_waste():
+    few = attrs.evolve(SCHEMA, records_about=300)
+    release = compose(regressor="winsorized_least_squares").plan(few, BUDGET).run(line(schema=few))
+    plan = plan_evaluation(release, Budget(0.1, 1e-6))
+    assert "will tell nothing" in " ".join(plan.waste)
+    assert plan_evaluation(release, Budget(4.0, 1e-6)).waste == ()
+
+
 def test_luck_with_the_noise_makes_no_interval_short():
     rng = np.random.default_rng(2)
     M = moments_of(*population("even", 5000, rng))

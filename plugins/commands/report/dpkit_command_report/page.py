@@ -249,7 +249,7 @@ def past(certificate: Certificate, history: tuple[Ledger, str] | None) -> Iterat
             about, epsilon = facts.get("about", {}), facts.get("epsilon")
             yield Past(
                 str(about.get("at", ""))[:10],
-                ", ".join(map(str, about.get("parts", ()))) or "an evaluation",
+                ", ".join(map(str, about.get("parts", ()))),
                 "" if epsilon is None else rounded_up(float(epsilon), 4),
                 ended.get(entry.charge, "not settled"),
                 entry.charge == own,
