@@ -22,7 +22,6 @@ from dpkit_core.privacy.budget import attack_accuracy, rounded_up
 from dpkit_core.privacy.events import Event, events_in_words
 from dpkit_core.privacy.units import grouped
 from dpkit_core.release.certificate import EVALUATION
-from dpkit_core.release.consistency import STAGES
 from dpkit_core.release.evaluation import CAPPED_R2
 from dpkit_core.release.kinds import shown
 from dpkit_core.release.signing import unsigned
@@ -41,6 +40,9 @@ STEPS = {
     "regression": "A model is fitted",
     "evaluation": "The model is scored",
 }
+
+#: By which part.
+PARTS_OF = {"scoring": "scorer", "selection": "selector", "regression": "regressor"}
 
 
 @attrs.frozen
@@ -222,7 +224,7 @@ def steps(certificate: Certificate) -> Iterator[Step]:
     """Yield the stages of a run, as boxes of a picture."""
     parts = {part.role: part.name for part in certificate.parts}
     for stage in dict.fromkeys(item.stage for item in certificate.events):
-        by = parts.get(STAGES.get(stage, ""), "")
+        by = parts.get(PARTS_OF.get(stage, ""), "")
         if stage == "selection" and "scorer" in parts:
             by = f"{by} on {parts['scorer']}"
         if stage == EVALUATION:
