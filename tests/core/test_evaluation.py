@@ -454,7 +454,7 @@ def test_what_cannot_be_scored_later_is_refused_before_anything_is_spent():
         plan_evaluation(plain, BUDGET, "all")
     with pytest.raises(InvalidRelease, match="not confirmed"):
         plan_evaluation(attrs.evolve(release, evaluation=None), BUDGET)
-    with pytest.raises(InvalidRelease, match="no model"):
+    with pytest.raises(InvalidRelease, match="scores the model of another one"):
         plan_evaluation(plan_evaluation(release, BUDGET).run(line()), BUDGET)
     with pytest.raises(CannotCompose, match="Gaussian"):
         plan_evaluation(release, BUDGET, accountant="basic")

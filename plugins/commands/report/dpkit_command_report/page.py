@@ -165,7 +165,7 @@ def page(release: Release, name: str, about: About = About()) -> str:
         why_none=_none_told(release),
         about=about,
         scores=scores(release, about.evaluation),
-        odds=odds(certificate),
+        odds=odds(certificate, *([] if about.evaluation is None else [about.evaluation.certificate])),
         steps=list(steps(certificate)),
         past=list(past(certificate, about.history)),
         spent=_spent(about.history),
@@ -213,11 +213,14 @@ def _interval(release: Release) -> Interval | None:
     return Interval(value, low, high, f"{score}, with 95 % confidence", ends)
 
 
-def odds(certificate: Certificate) -> int | None:
-    """Return how many of 100 attackers may be right; None where nothing is proved."""
-    if not certificate.private or certificate.epsilon is None:
-        return None
-    return min(100, math.ceil(100 * attack_accuracy(certificate.epsilon, certificate.delta)))
+def odds(*certificates: Certificate) -> int | None:
+    """Return how many of 100 attackers who see all of it may be right; None where nothing is proved."""
+    epsilon = delta = 0.0
+    for certificate in certificates:
+        if not certificate.private or certificate.epsilon is None:
+            return None
+        epsilon, delta = epsilon + certificate.epsilon, delta + certificate.delta  # basic composition
+    return min(100, math.ceil(100 * attack_accuracy(epsilon, min(delta, 1.0))))
 
 
 def steps(certificate: Certificate) -> Iterator[Step]:

@@ -1,5 +1,6 @@
 """A page says what the release says, needs nothing else, and a browser shows all of it."""
 
+import math
 import re
 import subprocess
 from datetime import date
@@ -112,6 +113,8 @@ def test_a_later_score_is_shown_if_it_is_one_of_this_release(data, release):
     for sentence in found.scored.sentences:
         assert sentence.replace("\u00a0", " ") in text
     assert "It cost epsilon 1, delta 1e-06 more" in text
+    both = 100 * attack_accuracy(release.certificate.epsilon + 1.0, 2e-6)
+    assert f"at most {math.ceil(both)} ." in text
     other = compose(regressor="mean").plan(release.certificate.schema, Budget(2.0)).run(data)
     with pytest.raises(InvalidRelease, match="not one of this release"):
         page(other, "release.json", About(evaluation=found))
