@@ -136,14 +136,14 @@ class Importance:
         Root mean square of its centered main effect.
     threshold
         Noise alone stays below; None if that is not known.
-    mean, variance
-        Of the square under noise alone.
+    rms, shape
+        Of noise alone: its root mean square, and the shape of the gamma distribution of its square.
     """
 
     value: float
     threshold: float | None = None
-    mean: float = 0.0
-    variance: float = 0.0
+    rms: float = 0.0
+    shape: float = 1.0
 
     @property
     def told(self) -> bool:
@@ -163,53 +163,65 @@ def importances_of(
     found = {}
     for name, members in groups.items():
         several = len(members) > 1 or name not in names
-        if several:
-            values = np.array([effects[j].values[-1] - effects[j].values[0] for j in members])
-            splits = np.array([float(effects[j].splits.sum()) for j in members])
-            positions = np.array([effects[j].position[-1] - effects[j].position[0] for j in members])
-            pull = np.eye(len(members))
-        else:
-            effect = effects[members[0]]
-            values, splits = effect.values, np.concatenate([[0.0], effect.splits.astype(np.float64)])
-            positions = effect.position - effect.position.mean()
-            pull = np.tri(len(values))
-        value = float(np.sqrt(np.mean((values - values.mean()) ** 2)))
-        if noise is None:
-            found[name] = Importance(value)
-            continue
-        (leaf,), (residual,) = noise.leaf, noise.residual
-        pull = (pull - pull.mean(axis=0)) * np.sqrt(splits * 4 * leaf * leaf / 2**depth / len(values))
-        inner = pull.T @ pull
-        if several:
-            travel = np.maximum(noise.rate * splits, 2.0**-40)
-            x = np.minimum(travel, STEEPEST)
-            followed = 4 * travel * (1 - np.exp(-x)) ** 2 / x / len(values)
-            places = positions**2 / len(values)
-        else:
-            kernel = 4 / (math.pi * np.arange(1, len(values))) ** 2
-            followed = (1 - np.exp(-kernel * noise.rate * splits.sum())) ** 2
-            places = np.array([np.mean(positions**2)])
-        parts = (residual**2 * followed).tolist()
-        if noise.slopes:
-            slopes = np.array([noise.slopes[j] for j in members])
-            parts += [*(slopes**2 * places).tolist(), residual**2]
-        mean = float(np.trace(inner)) + sum(parts)
-        variance = 2 * float(np.sum(inner**2)) + 2 * sum(part * part for part in parts)
-        found[name] = Importance(value, None, mean, variance)
-    return with_thresholds(found) if noise is not None else found
+        jumps = np.array([effects[j].values[-1] - effects[j].values[0] for j in members])
+        values = jumps if several else effects[members[0]].values
+        with np.errstate(all="ignore"):  # numbers of a file may be anything
+            found[name] = Importance(float(values.std()))
+            if noise is not None:
+                rms, shape = _alone([effects[j] for j in members], members, noise, depth, several=several)
+                found[name] = Importance(float(values.std()), None, rms, shape)
+    return found if noise is None else with_thresholds(found)
+
+
+def _alone(
+    effects: Sequence[Effect], members: Sequence[int], noise: Noise, depth: int, *, several: bool
+) -> tuple[float, float]:
+    """Return root mean square and shape of noise alone in a column, as the notes of the module say."""
+    import numpy as np  # noqa: PLC0415 - a model is read and shown without it
+
+    (leaf,), (residual,) = noise.leaf, noise.residual
+    slopes = [noise.slopes[j] for j in members] if noise.slopes else []
+    unit = max(leaf, residual, *slopes, 2.0**-1000)  # so that squares are numbers
+    leaf, residual = leaf / unit, residual / unit
+    if several:
+        splits = np.array([effect.splits.sum() for effect in effects])
+        positions = np.array([effect.position[-1] - effect.position[0] for effect in effects])
+        pull, cells = np.eye(len(effects)), len(effects)
+        travel = np.maximum(noise.rate * splits, 2.0**-40)
+        x = np.minimum(travel, STEEPEST)
+        followed = 4 * travel * (1 - np.exp(-x)) ** 2 / x / cells
+        places = positions**2 / cells
+    else:
+        (effect,) = effects
+        splits, cells = np.concatenate([[0.0], effect.splits]), len(effect.values)
+        pull = np.tri(cells)
+        kernel = 4 / (math.pi * np.arange(1, cells)) ** 2
+        followed = (1 - np.exp(-kernel * noise.rate * splits.sum())) ** 2
+        places = np.array([effect.position.var()])
+    pull = (pull - pull.mean(axis=0)) * np.sqrt(splits * (4 * leaf * leaf / 2**depth / cells))
+    inner = pull.T @ pull
+    line = [(np.array(slopes) / unit) ** 2 * places, [residual**2]] if slopes else []
+    parts = np.concatenate([residual**2 * followed, *line])
+    mean = float(np.trace(inner) + parts.sum())
+    variance = float(2 * np.sum(inner**2) + 2 * np.sum(parts**2))
+    if not math.isfinite(variance):
+        return math.inf, 1.0
+    return unit * math.sqrt(mean), mean * mean / variance if variance > 2.0**-900 else 1.0
 
 
 def over_classes(each: Sequence[Mapping[str, Importance]]) -> dict[str, Importance]:
     """Return root mean squares over classes; their noise may be one and the same."""
-    found = {}
+    found, root = {}, math.sqrt(len(each))
     for name in each[0]:
         of = [one[name] for one in each]
-        value = math.sqrt(sum(one.value**2 for one in of) / len(of))
-        mean, variance = (
-            sum(terms) / len(of) for terms in zip(*((o.mean, o.variance) for o in of), strict=True)
+        value, rms = (
+            math.hypot(*numbers) / root for numbers in zip(*((o.value, o.rms) for o in of), strict=True)
         )
-        found[name] = Importance(value, None, mean, variance)
-    return with_thresholds(found) if each and of[0].threshold is not None else found
+        # The variance of each square is rms^4 / shape, in units of the largest.
+        sizes = [(one.rms / rms) ** 4 / one.shape for one in of] if 0 < rms < math.inf else [1.0]
+        found[name] = Importance(value, None, rms, len(sizes) / sum(sizes))
+    known = all(one.threshold is not None for one in each[0].values())
+    return with_thresholds(found) if known else found
 
 
 def with_thresholds(found: Mapping[str, Importance]) -> dict[str, Importance]:
@@ -217,10 +229,7 @@ def with_thresholds(found: Mapping[str, Importance]) -> dict[str, Importance]:
     from scipy.special import gammaincinv  # noqa: PLC0415 - a model is read and shown without it
 
     def threshold(one: Importance) -> float:
-        if not one.variance > 0:
-            return math.sqrt(one.mean)
-        shape = one.mean * one.mean / one.variance
-        return math.sqrt(float(gammaincinv(shape, 1 - LEVEL / len(found))) * one.variance / one.mean)
+        return one.rms * math.sqrt(float(gammaincinv(one.shape, 1 - LEVEL / len(found))) / one.shape)
 
     return {name: attrs.evolve(one, threshold=threshold(one)) for name, one in found.items()}
 

@@ -1,6 +1,7 @@
 """Random trees and released sums of them, against loops over records and scikit-learn."""
 
 import json
+import math
 
 import attrs
 import numpy as np
@@ -330,7 +331,7 @@ def test_noise_alone_has_the_moments_that_are_said_and_stays_below_its_threshold
     ratios, above = {"n": [], "c": []}, 0
     for _ in range(100):
         for name, one in noisy_model(rng).columns.items():
-            ratios[name[0]].append(one.value**2 / one.mean)
+            ratios[name[0]].append((one.value / one.rms) ** 2)
             above += one.told
     assert len(ratios["n"]) == 2000
     assert np.mean(ratios["n"]) == pytest.approx(1.0, abs=0.1)
@@ -362,6 +363,17 @@ def test_what_all_categories_have_in_common_matters_nothing():
     assert header == ("column", "importance", "noise alone, 95 %")
     assert [row[0] for row in rows] == ["x", "c"]
     assert rows[1][1] == "nothing that could be told from noise"
+
+
+def test_numbers_of_any_size_have_thresholds():
+    model = noisy_model(np.random.default_rng(3), trees=20)
+    far = attrs.evolve(model, noise=attrs.evolve(model.noise, leaf=[1e300], rate=1e300, residual=[1e-300]))
+    thresholds = [one.threshold for one in far.columns.values()]
+    assert 1e299 < max(thresholds) < math.inf
+    assert min(thresholds) >= 0
+    bare = attrs.evolve(model, noise=attrs.evolve(model.noise, leaf=[0.0]))
+    assert {one.threshold for one in bare.columns.values()} == {0.0}
+    assert str(shown(far))
 
 
 def test_the_noise_is_kept_and_checked():
