@@ -22,7 +22,7 @@ from dpkit_core.text import number_of
 T = TypeVar("T")
 
 
-def call(part: Part[Component], action: Callable[[], T], meter: StageMeter | None = None) -> T:
+def call(part: Part[Component] | str, action: Callable[[], T], meter: StageMeter | None = None) -> T:
     """Return what a part returns; whatever else it does ends here.
 
     Raises

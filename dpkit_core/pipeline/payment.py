@@ -31,7 +31,7 @@ from dpkit_core.ledger.ledger import Payer, Reservation
 from dpkit_core.pipeline.plan import Plan
 from dpkit_core.privacy.filters import Claim, add
 from dpkit_core.privacy.units import grouped
-from dpkit_core.release.certificate import Certificate, Witness
+from dpkit_core.release.certificate import EVALUATION, Certificate, Witness
 from dpkit_core.release.release import Release
 from dpkit_core.release.signing import unsigned
 
@@ -220,7 +220,8 @@ def _about(plan: Plan) -> dict[str, Any]:
         "by": f"{_user()}@{platform.node()}",
         "parts": [
             f"{part.role} {part.record.qualified} {part.version}".strip() for part in plan.assembly.chosen
-        ],
+        ]
+        or [EVALUATION],
     }
 
 

@@ -33,6 +33,7 @@ from dpkit_core.pipeline.forecasts import StageForecast
 from dpkit_core.pipeline.observers import warn
 from dpkit_core.pipeline.parts import Component, Part
 from dpkit_core.pipeline.plan import Plan
+from dpkit_core.pipeline.planner import evaluation_again
 from dpkit_core.pipeline.policy import Policy
 from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.privacy.budget import Budget
@@ -246,6 +247,9 @@ def replan(release: Release, *, select_share: float | None = None) -> Replanned:
                 ". If an older dpkit wrote it, the selection may have had another share of the budget: "
                 "give that with --select-share"
             )
+    held_out = None if plan.evaluation is None else plan.evaluation.held_out
+    if held_out != certificate.plan.evaluate:
+        problems.append("records are held out under another key than the names of target and unit give")
     iterates = None if plan.iterates is None else len(plan.iterates.after)
     if iterates != certificate.plan.iterates:
         problems.append(
@@ -295,6 +299,9 @@ def _plan_of(release: Release, select_share: float | None) -> Plan:
                 "whoever has the part can plan the release again in Python"
             )
     settings = certificate.plan
+    if release.evaluation is not None and parts.keys() == {"accountant"}:
+        by = parts["accountant"]
+        return evaluation_again(certificate, release.evaluation, by.qualified, thawed(by.options))
     selecting = "selector" in parts and settings.iterates is None
     pipeline = _composed({role: (part.qualified, part.options) for role, part in parts.items()})
     return pipeline.plan(
@@ -303,7 +310,7 @@ def _plan_of(release: Release, select_share: float | None) -> Plan:
         k=len(release.selected) if selecting else None,
         select_share=settings.select_share if select_share is None else select_share,
         batches=settings.batches,
-        evaluate=settings.evaluate,
+        evaluate=None if settings.evaluate is None else settings.evaluate.share,
     )
 
 

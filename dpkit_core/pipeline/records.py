@@ -14,6 +14,7 @@ from dpkit_core.data.sides import sides
 from dpkit_core.errors import InvalidData, Unsuitable
 from dpkit_core.pipeline.parts import forms_of
 from dpkit_core.pipeline.plan import Plan, Records
+from dpkit_core.release.evaluation import FITTED, OTHER
 from dpkit_core.text import number_of
 
 
@@ -50,21 +51,28 @@ def batches_for(plan: Plan, data: Records) -> tuple[AnyDataset, ...]:
     return tuple(given)
 
 
-def held_out(plan: Plan, data: AnyDataset) -> tuple[AnyDataset, AnyDataset]:
-    """Return the records that a plan's model is fitted to, and those that are held out to score it.
+def divided(plan: Plan, data: AnyDataset) -> tuple[AnyDataset, AnyDataset]:
+    """Return the records that a plan's model is fitted to, and those by which it is scored.
+
+    Where the model is there already, they are the same.
 
     Raises
     ------
     Unsuitable
         If the records are elsewhere.
     """
-    assert plan.evaluation is not None  # or nobody would ask
+    planned = plan.evaluation
+    assert planned is not None  # or nobody would ask
+    if planned.held_out is None or planned.records == OTHER:
+        return data, data
     if not isinstance(data, Dataset | SparseDataset | StreamedDataset):
         raise Unsuitable(
             "records that an engine has cannot be held out; open the table without an engine, or leave "
             "--evaluate out"
         )
-    to_fit, to_score = sides(plan.schema, plan.evaluation.share)
+    to_fit, to_score = sides(planned.held_out.share, int(planned.held_out.key, 16))
+    if planned.model is not None:
+        return (data.side(to_fit if planned.records == FITTED else to_score),) * 2
     return data.side(to_fit), data.side(to_score)
 
 

@@ -28,14 +28,16 @@ from dpkit_core.data.schema import Schema
 from dpkit_core.data.source import ReadOptions, Source
 from dpkit_core.errors import InvalidOption
 from dpkit_core.pipeline.choose import AUTO, Recommendation, k_in_words, recommend
-from dpkit_core.pipeline.compose import DEFAULT_SELECT_SHARE, Pipeline, compose
+from dpkit_core.pipeline.compose import Pipeline, compose
 from dpkit_core.pipeline.facts import Facts
 from dpkit_core.pipeline.observers import warn
 from dpkit_core.pipeline.plan import Plan, Records
 from dpkit_core.pipeline.planfile import read_plan
+from dpkit_core.pipeline.planner import DEFAULT_SELECT_SHARE, plan_evaluation
 from dpkit_core.pipeline.recipes import Recipe, find_recipe
 from dpkit_core.plugins.sources import open_source
 from dpkit_core.privacy.budget import Budget
+from dpkit_core.release.release import Release
 from dpkit_core.validators import frozen_mapping
 
 
@@ -73,7 +75,7 @@ class Request:
         How many features to select; ``"auto"`` lets the public facts say.
     select_share
         Fraction of the budget for the selection; by default the recipe's, else
-        ``dpkit_core.pipeline.compose.DEFAULT_SELECT_SHARE``.
+        ``dpkit_core.pipeline.planner.DEFAULT_SELECT_SHARE``.
     evaluate
         Share of the records that are held out and score the model; None for no score.
 
@@ -261,6 +263,32 @@ def agreed_in(
     with ExitStack() as opened:
         sources = _opened(tables, reading, opened)
         _require_columns(sources, plan.schema, report, chooser="the plan")
+        return Agreed(plan, sources, reading, opened=opened.pop_all())
+
+
+def to_evaluate(
+    release: Release,
+    budget: Budget,
+    data: Any,
+    records: str | None = None,
+    *,
+    accountant: str | None = None,
+    reading: ReadOptions = ReadOptions(),
+    report: Callable[[str], None] = warn,
+) -> Agreed:
+    """Return a plan that scores the model of a release, and the table to run it on.
+
+    Parameters
+    ----------
+    release, budget, records, accountant
+        As of ``dpkit_core.pipeline.planner.plan_evaluation``, which raises what this does.
+    data, reading, report
+        As of ``agreed_in``.
+    """
+    plan = plan_evaluation(release, budget, records, accountant=accountant)
+    with ExitStack() as opened:
+        sources = _opened(_several(data), reading, opened)
+        _require_columns(sources, plan.schema, report, chooser="the release")
         return Agreed(plan, sources, reading, opened=opened.pop_all())
 
 

@@ -170,6 +170,22 @@ def charged(events: Iterable[StageEvent], schema: Schema) -> tuple[Event, ...]:
 
 
 @attrs.frozen
+class HeldOut:
+    """Which records are held out from a fit: see ``dpkit_core.data.sides``.
+
+    Attributes
+    ----------
+    share
+        Of the records, about.
+    key
+        Of the hash, 64 bits: 16 hexadecimal digits.
+    """
+
+    share: float = attrs.field(converter=float, validator=fraction)
+    key: str = attrs.field(validator=hexadecimal(16))
+
+
+@attrs.frozen
 class Settings:
     """Further settings of a plan, after public facts, budget and parts; defaults are not written.
 
@@ -182,7 +198,7 @@ class Settings:
     iterates
         Number of iterates from which the selector dropped features; None if it selected first.
     evaluate
-        Share of the records that were held out to score the model; None if none were.
+        The records that were held out to score the model; None if none were.
     """
 
     select_share: float = attrs.field(default=0.05, converter=float, validator=fraction)
@@ -190,11 +206,7 @@ class Settings:
     iterates: int | None = attrs.field(
         default=None, validator=attrs.validators.optional(attrs.validators.ge(1))
     )
-    evaluate: float | None = attrs.field(
-        default=None,
-        converter=attrs.converters.optional(float),
-        validator=attrs.validators.optional(fraction),
-    )
+    evaluate: HeldOut | None = None
 
 
 @attrs.frozen

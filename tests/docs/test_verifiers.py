@@ -29,7 +29,8 @@ OLD = sorted(ROOT.glob("tests/compat/v*/*ed/*.json"))
 CONFIRMED, REFUSED, NOT_PRIVATE = 0, 2, 5
 SHAPES = (
     "table", "witness", "renyi", "transforms", "trees", "classes", "batches", "iterates", "search", "share",
-    "tight", "events", "sums", "refused", "units", "scored", "counted", "groups",
+    "tight", "events", "sums", "refused", "units", "scored", "counted", "rated", "optimistic", "others",
+    "groups",
 )  # fmt: skip
 
 spec = importlib.util.spec_from_file_location("verify_release", PROGRAM)
@@ -128,7 +129,7 @@ def walk(document, step=1, first=0):
     negligible |= {  # an evaluation costs nothing beside a fit of more noise
         f"certificate/events/{n}/noise_multiplier"
         for n, event in enumerate(document["certificate"]["events"])
-        if event["stage"] == "evaluation"
+        if event["stage"] == "evaluation" and document["model"] is not None
     }
     # Of noise on a sample, the precision counts by the square of the rate.
     negligible |= {

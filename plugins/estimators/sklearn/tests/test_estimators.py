@@ -523,3 +523,16 @@ def test_missing_values_without_a_schema_are_answered_by_dpkits_own_advice():
     assert "missing = 'drop'" in str(caught.value)
     assert "no certificate covers" in str(caught.value)
     assert "HistGradientBoosting" not in str(caught.value)
+
+
+def test_a_model_is_scored_on_records_that_are_held_out_and_scores_of_a_selection_stay_private():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8000, 2))
+    model = PrivateRegressor(regressor="winsorized_least_squares", epsilon=4.0, evaluate=0.3)
+    found = model.fit(X, X @ [2.0, 1.0]).release_.evaluation.score()
+    assert 0.7 < found.low < found.value
+    assert clone(model).get_params()["evaluate"] == 0.3
+    selected = PrivateSelectKBest(k=1, epsilon=3.0).fit(X, X[:, 1])
+    assert not hasattr(selected, "scores_")
+    with pytest.raises(AttributeError, match="not their scores"):
+        _ = selected.scores_
