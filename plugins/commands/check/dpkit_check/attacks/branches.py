@@ -35,6 +35,7 @@ from dpkit_check.cases.selectors import SelectorCase, planned_selection
 from dpkit_check.climb import NORMS, ROUNDING
 from dpkit_check.instrument import Transcript
 from dpkit_check.options import options_of
+from dpkit_check.paid import planned_delta, unpaid
 from dpkit_check.products import NoLaw, Product, product_of
 from dpkit_check.reading import watched
 from dpkit_check.recipes import (
@@ -303,18 +304,51 @@ def draws_keep_the_law(
     """Return which share of a planned sensitivity neighbors reach, after the same answers; fail above 1.
 
     Fails, too, where one of them makes other draws, gets more answers than it pays for, or releases
-    something else. Where a mechanism of the part's own is opened, its answers are not all that it uses, and
-    what a delta may pay for is left to other checks.
+    something else; where the plan has a delta, it may after answers whose chance that delta pays for. Where
+    noise of the part's own is hidden, its answers are not all that it uses, and other checks judge it.
     """
     if not case.plan.events:
         return 0.0
+    runs = partial(_two_runs, case, pair, form)
     first = Transcript(pushed=pushed, seed=seed)
-    given = iter((first, None))
-    second: list[Transcript] = []
+    second = first.follower()
+    try:
+        reached = runs(first, second)
+    except CheckFailed:
+        if not (failure_allowed(case.plan) and first.own):
+            raise
+        reached = 0.0
+    if failure_allowed(case.plan) and first.own and not (first.opaque or isinstance(case, ScorerCase)):
+        require_paid(case, pair, runs, seed)
+    return reached
+
+
+def require_paid(
+    case: Case, pair: Worlds, runs: Callable[[Transcript, Transcript], float], seed: int
+) -> None:
+    """Fail where neighbors differ, after the same answers, with more than the chance that is planned."""
+
+    def differ(given: Sequence[Any], seed: int) -> tuple[bool, Transcript, Transcript]:
+        first = Transcript(given, seed=seed)
+        second = first.follower()
+        try:
+            runs(first, second)
+        except CheckFailed as failure:
+            why.append(str(failure))
+            return True, first, second
+        return False, first, second
+
+    why: list[str] = []
+    if case.most_records == 1 and (found := unpaid(differ, planned_delta(case.plan), seed)):
+        raise CheckFailed(f"{found}, between {case.beside(pair)} ({case.name}): {why[-1]}")
+
+
+def _two_runs(case: Case, pair: Worlds, form: str, first: Transcript, second: Transcript) -> float:
+    """Return which share of a planned sensitivity two runs reach, after the first's answers."""
+    given = iter((first, second))
 
     def run(world: Any) -> tuple[str, int]:
-        transcript = next(given) or first.follower()
-        second.append(transcript)
+        transcript = next(given)
         if isinstance(case, ScorerCase | RegressorCase):
             world = formed(world, case.schema, form)
         if isinstance(case, RegressorCase):
@@ -326,21 +360,20 @@ def draws_keep_the_law(
     try:
         outcomes = _both(case, pair, run)
     except CheckFailed:
-        if first.opaque or first.own or any(t.opaque or t.own for t in second):
+        if any(t.opaque or (t.own and not failure_allowed(case.plan)) for t in (first, second)):
             return 0.0  # answers of one run do not fit another
         raise
-    other = second[-1]
-    if outcomes is None or first.opaque or other.opaque:
+    if outcomes is None or first.opaque or second.opaque or (first.aside and second.aside):
         return 0.0
     (released, made), (others, _) = outcomes
-    if not (first.own or other.own):
+    if not (first.own or second.own):
         require(
             len(first.answers) <= made,
             f"{len(first.answers)} answers of the meter, {made} are paid ({case.name})",
         )
-    shapes = [[None if a is None else a.values.shape for a in t.asked] for t in (first, other)]
+    shapes = [[None if a is None else a.values.shape for a in t.asked] for t in (first, second)]
     settings = [
-        [None if a is None else (a.norm, a.sensitivity, a.scale) for a in t.asked] for t in (first, other)
+        [None if a is None else (a.norm, a.sensitivity, a.scale) for a in t.asked] for t in (first, second)
     ]
     for what, found in (("shapes", shapes), ("settings", settings)):
         require(
@@ -348,15 +381,13 @@ def draws_keep_the_law(
             f"after the same answers, neighbors ask the meter for other {what}: {found[0]} and {found[1]}, "
             f"between {case.beside(pair)} ({case.name})",
         )
-    reached = share(case, pair, first, other)
-    paid = failure_allowed(case.plan) and first.own
-    if isinstance(case, ScorerCase) or paid:
-        return reached
-    require(
-        released == others,
-        f"given the same answers from the meter, two runs release {released} and {others}, on "
-        f"{case.beside(pair)} ({case.name})",
-    )
+    reached = share(case, pair, first, second)
+    if not isinstance(case, ScorerCase):
+        require(
+            released == others,
+            f"given the same answers from the meter, two runs release {released} and {others}, on "
+            f"{case.beside(pair)} ({case.name})",
+        )
     return reached
 
 
