@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ from dpkit_check.attacks import (
     elsewhere,
     forms,
     laws,
+    memory,
     outcomes,
     persons,
     samples,
@@ -235,6 +237,7 @@ _ATTACKS = (
     persons,
     digits,
     budget,
+    memory,
     branches,
 )
 
@@ -323,8 +326,11 @@ def run_checks(
     checks = tuple(check for check in checks if not only or check.name in only)
     cls = class_of(make)
     results: list[Result] = []
-    with watched(cls) as watch:
-        trial = attrs.evolve(trial_for(kind, thorough=thorough, seed=seed), watch=watch)
+    with contextlib.ExitStack() as stack:
+        asks = any(check is memory.check_nothing_is_remembered for check in checks)
+        fresh = stack.enter_context(memory.fresh_processes(make)) if asks else None
+        watch = stack.enter_context(watched(cls))
+        trial = attrs.evolve(trial_for(kind, thorough=thorough, seed=seed), watch=watch, fresh=fresh)
         for number, check in enumerate(checks):
             if progress is not None:
                 progress(check, number, len(checks))
