@@ -29,7 +29,7 @@ FOUND = [pytest.param(row, marks=MARKS[row.effort], id=row.name) for row in LIES
 MISSED = [row for row in LIES if not row.found_by]
 
 #: Lies that one attack finds, and no other: without it, they would pass.
-ALONE = {"KnowsItsTable"}
+ALONE = {"FewBits", "KnowsItsTable"}
 FOUND_ALONE = [row for row in LIES if row.part.__module__ == "zoo.branches" or row.name in ALONE]
 
 #: Checks whose witnesses are tables or scores, with which the failure is seen again.

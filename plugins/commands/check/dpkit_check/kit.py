@@ -14,6 +14,7 @@ import numpy as np
 
 from dpkit_check.attacks import (
     answers,
+    bits,
     branches,
     budget,
     claims,
@@ -236,6 +237,7 @@ _ATTACKS = (
     outcomes,
     persons,
     digits,
+    bits,
     budget,
     memory,
     branches,
