@@ -95,6 +95,8 @@ def _one(rng: np.random.Generator, values: Sequence[Any]) -> Any:
 
 UNIT = (-1.0, 1.0)
 
+FORMS_TRIED = ("dense", "sparse", "by columns", "streamed", "batches")
+
 STRUCTURES = (
     "independent", "rising", "falling", "equal columns", "all equal", "ties", "balanced", "middle", "whole",
     "corner", "fine",
@@ -308,7 +310,7 @@ class TableRecipe:
                 tried_pushes = ((), (12.0,), (-12.0,), (3.0,), (0.0, 12.0), (-3.0, 12.0))
                 return attrs.evolve(self, pushed=_one(rng, tried_pushes))
             case 16:
-                return attrs.evolve(self, form=_one(rng, ("dense", "sparse", "by columns", "streamed")))
+                return attrs.evolve(self, form=_one(rng, FORMS_TRIED))
             case _:
                 return attrs.evolve(self, variant=int(rng.integers(variants)))
 
@@ -343,6 +345,9 @@ TABLES: tuple[TableRecipe, ...] = (
     TableRecipe(records=60, structure="equal columns"),
     TableRecipe(records=200),
     TableRecipe(target=None),
+    TableRecipe(columns=(("a", "numeric", None), ("b", "numeric", (0.0, 10.0)))),
+    TableRecipe(form="batches"),
+    TableRecipe(form="batches", relation=REPLACE, structure="corner"),
     TableRecipe(structure="rising", records=20),
     TableRecipe(structure="falling", records=20),
     TableRecipe(relation=REPLACE, known=True, records=9),
@@ -372,6 +377,8 @@ METHODS: tuple[TableRecipe, ...] = tuple(
         TableRecipe(target=CATEGORY),
         TableRecipe(target=CLASSES),
         TableRecipe(form="sparse"),
+        TableRecipe(form="batches"),
+        TableRecipe(form="batches", target=CATEGORY),
         TableRecipe(target=UNIT),
         TableRecipe(target=None),
     )
@@ -581,7 +588,9 @@ def _of_every_kind(relation: Neighboring) -> tuple[tuple[Event, int], ...]:
 
 HISTORIES: tuple[HistoryRecipe, ...] = (
     HistoryRecipe(((ApproxDP(1e-18, 1e-6, ADD_REMOVE), 3),)),
+    HistoryRecipe(((ApproxDP(1e-18, 1e-6, ADD_REMOVE), 3), (PureDP(1.0, ADD_REMOVE), 1))),
     HistoryRecipe(((Gaussian(0.005, ADD_REMOVE), 3),)),
+    HistoryRecipe(((Gaussian(0.012, ADD_REMOVE), 3),)),
     *(
         HistoryRecipe(events, relation, different=different)
         for relation in Neighboring

@@ -27,7 +27,7 @@ import numpy as np
 from dpkit_check.attacks.draws import share
 from dpkit_check.cases.parts import chooses, class_of, each_variant, kind_of, two_options
 from dpkit_check.cases.plans import REFUSALS, denial, failure_allowed
-from dpkit_check.cases.regressors import RegressorCase, served
+from dpkit_check.cases.regressors import RegressorCase, filtered, served
 from dpkit_check.cases.scenes import Case, judged
 from dpkit_check.cases.scenes import Pair as Worlds
 from dpkit_check.cases.scorers import ScorerCase
@@ -39,6 +39,7 @@ from dpkit_check.paid import planned_delta, unpaid
 from dpkit_check.products import NoLaw, Product, product_of
 from dpkit_check.reading import watched
 from dpkit_check.recipes import (
+    CATEGORY,
     CLASSES,
     HISTORIES,
     METHODS,
@@ -54,6 +55,7 @@ from dpkit_check.search import worlds
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
 from dpkit_check.worlds import FORMS as FORMED
 from dpkit_check.worlds import Population, takes_classes
+from dpkit_core.arrays import Matrix
 from dpkit_core.data.dataset import SparseDataset
 from dpkit_core.data.schema import Schema
 from dpkit_core.pipeline.parts import BATCHES, FORMS, forms_of
@@ -70,8 +72,11 @@ WORLDS = {"scorer": 500, "selector": 500, "regressor": 240, "accountant": 50}
 # Products of the laws of more events take seconds.
 _SAMPLES = 3
 
-# Some forecasts take long: they are asked for in so many worlds, and in every such one after these.
-_FORETOLD = 24
+# Some forecasts take long: they are asked for with all options on these, and of every so many worlds.
+_PLANNED, _FORETOLD = (TABLES[0], TableRecipe(target=CATEGORY)), 24
+
+# Of a stream.
+_BATCHES = 3
 
 # A table with more numbers costs as much as a hundred others.
 _CELLS = 150_000
@@ -108,6 +113,11 @@ def check_every_branch_keeps_the_law(make: Factory[Any], trial: Trial) -> Eviden
         with watch:
             if kind != "accountant":
                 _construct(make, variants)
+            if kind == "regressor":
+                for one, recipe in itertools.product(variants, _PLANNED):
+                    case = served(one, recipe.schema(), Budget(recipe.epsilon, recipe.delta))
+                    if isinstance(case, RegressorCase):
+                        _foretell(one, case)
             most = (
                 _affordable(make, WORLDS[kind] * trial.effort)
                 if kind == "regressor"
@@ -176,6 +186,31 @@ def _construct(make: Factory[Any], variants: Sequence[Factory[Any]]) -> None:
     for given in (large, *({**one, **other} for one, other in itertools.combinations(others, 2))):
         with suppress(ValueError, TypeError):
             make(**given)
+
+
+def _foretell(make: Factory[Any], case: RegressorCase) -> None:
+    """Ask for all forecasts of a plan: of one table, of batches, and with accounts of records."""
+    part: Any = case.part
+    if not isinstance(part, Forecasting):
+        return
+    streams = (
+        [served(make, case.schema, case.request.budget, batches=_BATCHES)]
+        if BATCHES in forms_of(case.part)
+        else []
+    )
+    for one in (case, *streams, *filtered(make, case)):
+        forecasts = part.forecast(one.plan, one.request) if isinstance(one, RegressorCase) else ()
+        require(all(one.sentence for one in forecasts), f"a forecast without a sentence: {forecasts!r}")
+
+
+def _streams(population: Population, world: TableRecipe) -> tuple[list[Matrix], list[Matrix]]:
+    """Return both tables in batches, which have all other records in common."""
+    pair = population.datasets(world.pair(population))
+    one, other = (np.column_stack([data.X, data.y]) for data in pair)
+    row = world.pair(population).row
+    ends = np.linspace(0, len(one), _BATCHES + 1).astype(int)[1:-1]
+    shorter = ends - ((ends > row) if len(other) < len(one) else 0)
+    return np.split(one, ends), np.split(other, shorter)
 
 
 def _tables(world: TableRecipe) -> tuple[Population, tuple[Any, Any]] | None:
@@ -456,7 +491,9 @@ def picks_keep_the_law(case: SelectorCase, pair: Worlds, *, seed: int) -> float:
     return 0.0
 
 
-def _regressor_law(variants: Sequence[Factory[Any]], world: TableRecipe, tried: int) -> float | None:
+def _regressor_law(  # noqa: PLR0911 - one for each reason why there is nothing to compare
+    variants: Sequence[Factory[Any]], world: TableRecipe, tried: int
+) -> float | None:
     schema = _schema(world)
     if schema is None:
         return None
@@ -467,13 +504,8 @@ def _regressor_law(variants: Sequence[Factory[Any]], world: TableRecipe, tried: 
     part: Any = case.part
     if world.target == CLASSES and not takes_classes(part):
         return None  # none of its plans is for classes
-    if isinstance(part, Forecasting) and (tried <= _FORETOLD or not tried % _FORETOLD):
-        streams = (
-            [served(make, schema, case.request.budget, batches=3)] if BATCHES in forms_of(case.part) else []
-        )
-        for one in (case, *streams):
-            forecasts = part.forecast(one.plan, one.request) if isinstance(one, RegressorCase) else ()
-            require(all(one.sentence for one in forecasts), f"a forecast without a sentence: {forecasts!r}")
+    if not tried % _FORETOLD:
+        _foretell(make, case)
     if isinstance(part, Iterating):
         part.iterates(schema)
     if denial(case.plan):
@@ -482,6 +514,12 @@ def _regressor_law(variants: Sequence[Factory[Any]], world: TableRecipe, tried: 
     if made is None:
         return None
     form = _form(world, case.part)
+    if form == BATCHES:
+        streaming = served(make, schema, case.request.budget, batches=_BATCHES)
+        if not isinstance(streaming, RegressorCase):
+            return None
+        streams = _streams(made[0], world)
+        return draws_keep_the_law(streaming, streams, seed=world.seed, samples=tried)
     return draws_keep_the_law(
         case, made[1], seed=world.seed, pushed=_pushed(world, case), form=form, samples=tried
     )
