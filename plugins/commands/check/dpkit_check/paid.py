@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from dpkit_core.protocols import StagePlan
 Outcome: TypeAlias = tuple[bool, Transcript, Transcript]
 """Whether neighbors differed after the same answers, and what both asked."""
 
-Runs: TypeAlias = Callable[[Sequence[np.float64], int], Outcome]
+Runs: TypeAlias = Callable[[Sequence[Any], int], Outcome]
 """Runs both neighbors with the first answers given and a seed for the others; the first of them draws."""
 
 # Runs that all differ, although each may with a chance of delta at most.

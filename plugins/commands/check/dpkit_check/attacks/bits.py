@@ -152,7 +152,7 @@ def _outputs_looked_for(case: RegressorCase, pair: Pair, rng: np.random.Generato
         return outcome
 
     ends = [released(pair[0], {varied: bits}) for bits in (top // 64, top - top // 64)]
-    if ends[0].shape != ends[1].shape or np.array_equal(*ends):
+    if ends[0].shape != ends[1].shape or np.array_equal(ends[0], ends[1]):
         return False
     place = int(np.argmax(np.abs(ends[1] - ends[0])))
     usual = released(pair[0], {})[place]

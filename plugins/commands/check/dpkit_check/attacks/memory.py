@@ -124,8 +124,8 @@ def _questions(make: Factory[Any]) -> Iterator[tuple[int, Recipe]]:
             yield 0, attrs.evolve(recipe, features=scores)
         yield from ((number, attrs.evolve(SCORES[0], features=_SCORES[1])) for number in numbers)
         return
-    for recipe, records in itertools.product(TABLES[:3], _RECORDS):
-        yield 0, attrs.evolve(recipe, records=records)
+    for table, records in itertools.product(TABLES[:3], _RECORDS):
+        yield 0, attrs.evolve(table, records=records)
     for number in numbers:
         yield number, attrs.evolve(TABLES[number % 3], records=_RECORDS[1])
 
