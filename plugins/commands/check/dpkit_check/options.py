@@ -70,7 +70,7 @@ def _values(  # noqa: PLR0911 - one case for each type
         case int():
             return [2 * default, 1]
         case float():
-            return [default / 4, min(1.0, 2 * default), 1.0] if default else [0.1, 1.0]
+            return [default / 4, min(1.0, 2 * default)] if default else [0.1, 1.0]
         case None:
             return [1.0, 3]
         case str():  # where it lists no words, a number may do as well

@@ -106,7 +106,7 @@ def check_every_branch_keeps_the_law(make: Factory[Any], trial: Trial) -> Eviden
     watch = watched(class_of(make))
     constants = Constants(*watch.constants())
     if kind != "accountant":
-        variants = (*variants, *two_options(make), *_by_words(make, constants))
+        variants = (*variants, *two_options(make), *_by_words(make, constants), *_at_one(make))
     rng = np.random.default_rng([trial.seed, 26])
     begun = [*starts]
     for v in range(1, len(variants)):
@@ -191,6 +191,23 @@ def _by_words(make: Factory[Any], constants: Constants) -> list[Factory[Any]]:
             with suppress(Exception):  # the part says which values it accepts
                 other()
                 found.append(other)
+    return found
+
+
+def _at_one(make: Factory[Any]) -> list[Factory[Any]]:
+    """Return what makes the part by each word of an option that lists words, and with a share at 1."""
+    found = list[Factory[Any]]()
+    for one in each_variant(make)[1:]:
+        if not chooses(one, make):
+            continue
+        part = one()
+        for field in attrs.fields(type(part)) if attrs.has(type(part)) else ():
+            value = getattr(part, field.name)
+            if field.init and type(value) is float and 0 < value < 1:
+                other = partial(one, **{field.alias or field.name: 1.0})
+                with suppress(Exception):  # the part says which values it accepts
+                    other()
+                    found.append(other)
     return found
 
 
