@@ -96,6 +96,7 @@ def _serve(asked: int, given: int, answer: Callable[[Any], Any], prepare: Callab
         prepare(pickle.loads(question))
         child = _forked()
         if child == 0:
+            status = 1
             try:
                 # What a part prints belongs to nobody.
                 with open(os.devnull, "w", encoding="utf-8") as nowhere:
@@ -103,8 +104,9 @@ def _serve(asked: int, given: int, answer: Callable[[Any], Any], prepare: Callab
                     sent = pickle.dumps(answer(pickle.loads(question)))
                 os.write(given, _SIZE.pack(len(sent)))
                 _write(given, sent)
+                status = 0
             finally:
-                os._exit(0)
+                os._exit(status)
         with suppress(ChildProcessError):
             _, status = os.waitpid(child, 0)
             if status:

@@ -73,7 +73,7 @@ WORLDS = {"scorer": 500, "selector": 500, "regressor": 240, "accountant": 50}
 # Products of the laws of more events take seconds.
 _SAMPLES = 3
 
-# Some forecasts take long: they are asked for with all options on these, and of every so many worlds.
+# Some forecasts take long: they are asked for with all options on these, and of every so many worlds later.
 _PLANNED, _FORETOLD = (TABLES[0], TableRecipe(target=CATEGORY)), 24
 
 # Of a stream.
@@ -546,7 +546,7 @@ def _regressor_law(  # noqa: PLR0911 - one for each reason why there is nothing 
     part: Any = case.part
     if world.target == CLASSES and not takes_classes(part):
         return None  # none of its plans is for classes
-    if tried <= _FORETOLD or not tried % _FORETOLD:
+    if tried <= len(TABLES) or not tried % _FORETOLD:
         _foretell(make, case)
     if isinstance(part, Iterating):
         part.iterates(schema)

@@ -158,6 +158,13 @@ def released(make: Factory[Any], number: int, recipe: Any, *, other: bool = Fals
     case = planned(make, number, recipe)
     if case is None:
         return None
+    try:
+        return _outcome(case, recipe, other)
+    except Exception as error:  # other checks judge that it is raised
+        return f"raised {type(error).__name__}: {error}", None, np.empty((0, 0)), None
+
+
+def _outcome(case: Any, recipe: Any, other: bool) -> Released:
     told: Any = None
     values: Any = None
     rows = np.empty((0, 0))
