@@ -89,6 +89,14 @@ class WorldRecipe(Protocol):
         """Return this with one field changed at random."""
 
 
+def told(recipe: Any) -> str:
+    """Return a recipe in words, in brackets: the fields in which it is unlike the plainest."""
+    plain = type(recipe)()
+    fields = attrs.asdict(recipe, recurse=False)
+    unlike = [f"{name} = {value!r}" for name, value in fields.items() if value != getattr(plain, name)]
+    return f" ({', '.join(unlike)})" if unlike else ""
+
+
 def _one(rng: np.random.Generator, values: Sequence[Any]) -> Any:
     return values[int(rng.integers(len(values)))]
 

@@ -51,6 +51,7 @@ from dpkit_check.recipes import (
     HistoryRecipe,
     ScoresRecipe,
     TableRecipe,
+    told,
 )
 from dpkit_check.search import worlds
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
@@ -100,24 +101,21 @@ def check_every_branch_keeps_the_law(make: Factory[Any], trial: Trial) -> Eviden
     beside which the code does something else.
     """
     kind = kind_of(make)
-    variants = each_variant(make) if kind != "accountant" else (make,)
     law, starts = _LAWS[kind]
     worst: list[float] = []
     watch = watched(class_of(make))
     constants = Constants(*watch.constants())
-    if kind != "accountant":
-        variants = (*variants, *two_options(make), *_by_words(make, constants), *_at_one(make))
+    variants, methods = _all_variants(make, kind, constants)
     rng = np.random.default_rng([trial.seed, 26])
     begun = [*starts]
     for v in range(1, len(variants)):
-        method = kind != "selector" and chooses(variants[v], make)
-        begun += [attrs.evolve(start, variant=v) for start in (METHODS if method else starts[:1])]
+        begun += [attrs.evolve(start, variant=v) for start in (METHODS if v in methods else starts[:1])]
     tried = 0
     try:
         with watch:
             if kind != "accountant":
                 _construct(make, variants)
-            if kind == "regressor":
+            if kind == "regressor" and isinstance(make(), Forecasting):
                 for one, recipe in itertools.product(variants, _PLANNED):
                     case = served(one, recipe.schema(), Budget(recipe.epsilon, recipe.delta))
                     if isinstance(case, RegressorCase):
@@ -134,7 +132,7 @@ def check_every_branch_keeps_the_law(make: Factory[Any], trial: Trial) -> Eviden
                     reached = law(variants, world, tried)
                 except CheckFailed as failure:
                     plainest, failure = _shrunk(partial(law, variants, tried=tried), world, failure)
-                    failure.args = (f"world {tried}{_told(plainest)}: {failure}",)
+                    failure.args = (f"world {tried}{told(plainest)}: {failure}",)
                     failure.samples = tried
                     raise failure from None
                 if reached is not None:
@@ -145,6 +143,21 @@ def check_every_branch_keeps_the_law(make: Factory[Any], trial: Trial) -> Eviden
     if not worst:
         raise NotApplicable("it accepts no world of the search, or claims no privacy")
     return Evidence(f"{max(worst):.3f} of what was declared reached", len(worst))
+
+
+def _all_variants(
+    make: Factory[Any], kind: str, constants: Constants
+) -> tuple[tuple[Factory[Any], ...], set[int]]:
+    """Return what makes the part, and with which options; and which of these choose another method."""
+    if kind == "accountant":
+        return (make,), set()
+    variants = (*each_variant(make), *two_options(make), *_by_words(make, constants))
+    if kind == "selector":
+        return variants, set()
+    methods = {number for number, one in enumerate(variants) if chooses(one, make)}
+    at_one = _at_one(make)
+    methods |= set(range(len(variants), len(variants) + len(at_one)))
+    return (*variants, *at_one), methods
 
 
 def _shrunk(law: Callable[[Any], object], world: Any, failure: CheckFailed) -> tuple[Any, CheckFailed]:
@@ -169,14 +182,6 @@ def _affordable(make: Factory[Any], most: int) -> int:
     """Return how many worlds to make of a regressor: half as many where a fit asks the meter often."""
     case = served(make, TABLES[0].schema(), Budget(1.0, 1e-6))
     return max(most * 2 // 5, case.affordable(most)) if isinstance(case, RegressorCase) else most
-
-
-def _told(world: Any) -> str:
-    """Return a recipe in words, in brackets: the fields in which it is unlike the plainest."""
-    plain = type(world)()
-    fields = attrs.asdict(world, recurse=False)
-    unlike = [f"{name} = {value!r}" for name, value in fields.items() if value != getattr(plain, name)]
-    return f" ({', '.join(unlike)})" if unlike else ""
 
 
 def _by_words(make: Factory[Any], constants: Constants) -> list[Factory[Any]]:

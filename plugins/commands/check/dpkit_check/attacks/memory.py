@@ -19,7 +19,7 @@ from dpkit_check.cases.scorers import ScorerCase
 from dpkit_check.cases.selectors import SelectorCase, planned_selection
 from dpkit_check.fresh import Fresh, NoAnswer
 from dpkit_check.instrument import Transcript
-from dpkit_check.recipes import HISTORIES, SCORES, TABLES, HistoryRecipe, ScoresRecipe, TableRecipe
+from dpkit_check.recipes import HISTORIES, SCORES, TABLES, HistoryRecipe, ScoresRecipe, TableRecipe, told
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
 from dpkit_check.worlds import Population
 from dpkit_core.arrays import Matrix, Vector
@@ -71,8 +71,8 @@ def check_nothing_is_remembered(make: Factory[Any], trial: Trial) -> Evidence:
         runs += 1
         if not _alike(here[0], there[0]):
             raise CheckFailed(
-                f"{recipe} comes to {here[0][:500]} after another that begins alike, and to {there[0][:500]} "
-                "in a process that has seen no other",
+                f"what is tried{told(recipe)} comes to {here[0][:500]} after another that begins alike, and "
+                f"to {there[0][:500]} in a process that has seen no other",
                 samples=runs,
             )
         document, rows, values = here[1:]
@@ -83,8 +83,8 @@ def check_nothing_is_remembered(make: Factory[Any], trial: Trial) -> Evidence:
             predicted += 1
             require(
                 np.allclose(values, elsewhere, rtol=1e-9, atol=1e-9, equal_nan=True),
-                f"a model of {recipe} predicts {np.asarray(values)[:6]} where it was fitted, and "
-                f"{np.asarray(elsewhere)[:6]} in a process that has only its document",
+                f"a model of what is tried{told(recipe)} predicts {np.asarray(values)[:6]} where it was "
+                f"fitted, and {np.asarray(elsewhere)[:6]} in a process that has only its document",
             )
     if not runs:
         raise NotApplicable("it accepts nothing of what is tried, or claims no privacy")
