@@ -109,14 +109,14 @@ def check_every_branch_keeps_the_law(make: Factory[Any], trial: Trial) -> Eviden
     rng = np.random.default_rng([trial.seed, 26])
     begun = [*starts]
     for v in range(1, len(variants)):
-        begun += [attrs.evolve(start, variant=v) for start in (METHODS if v in methods else starts[:1])]
+        begun += [attrs.evolve(start, variant=v) for start in methods.get(v, starts[:1])]
     tried = 0
     try:
         with watch:
             if kind != "accountant":
                 _construct(make, variants)
             if kind == "regressor" and isinstance(make(), Forecasting):
-                for one, recipe in itertools.product(variants, _PLANNED):
+                for one, recipe in itertools.product(each_variant(make), _PLANNED):
                     case = served(one, recipe.schema(), Budget(recipe.epsilon, recipe.delta))
                     if isinstance(case, RegressorCase):
                         _foretell(one, case)
@@ -147,16 +147,16 @@ def check_every_branch_keeps_the_law(make: Factory[Any], trial: Trial) -> Eviden
 
 def _all_variants(
     make: Factory[Any], kind: str, constants: Constants
-) -> tuple[tuple[Factory[Any], ...], set[int]]:
-    """Return what makes the part, and with which options; and which of these choose another method."""
+) -> tuple[tuple[Factory[Any], ...], dict[int, Sequence[Any]]]:
+    """Return what makes the part, with which options; and on what those are tried that choose a method."""
     if kind == "accountant":
-        return (make,), set()
+        return (make,), {}
     variants = (*each_variant(make), *two_options(make), *_by_words(make, constants))
     if kind == "selector":
-        return variants, set()
-    methods = {number for number, one in enumerate(variants) if chooses(one, make)}
+        return variants, {}
+    methods: dict[int, Sequence[Any]] = {v: METHODS for v, one in enumerate(variants) if chooses(one, make)}
     at_one = _at_one(make)
-    methods |= set(range(len(variants), len(variants) + len(at_one)))
+    methods |= {len(variants) + number: _PLANNED for number in range(len(at_one))}
     return (*variants, *at_one), methods
 
 
