@@ -75,7 +75,7 @@ The page, in short; ``help(dpkit_core.Scorer)`` and so on have the terms, units 
         laplace(value, *, sensitivity, noise_multiplier) -> Matrix
         gaussian(value, *, sensitivity, noise_multiplier) -> Matrix
         select(scores, k, *, event, constant_work=False) -> tuple[int, ...]
-        sums(contributions, groups, *, limits, event) -> Matrix
+        sums(contributions, groups, *, limits, event) -> Matrix     # or kept_sums(kept, of, ...)
         custom(event, *, proof, arithmetic) -> ContextManager[Sampler]
         foreign(event, *, whose, proof) -> ContextManager[None]
         screen(iterate, /) -> tuple[int, ...]   # features to drop, only for a request with iterates
@@ -166,6 +166,8 @@ if TYPE_CHECKING:
 
     from dpkit_core.arrays import Matrix, Vector
     from dpkit_core.data.dataset import Dataset
+    from dpkit_core.data.kept import Kept
+    from dpkit_core.data.sums import State
     from dpkit_core.noise.sampler import Sampler
 
 S = TypeVar("S")
@@ -497,6 +499,32 @@ class Meter(Protocol):
             Largest magnitude of a contribution in each coordinate.
         event
             The planned one.
+        """
+        ...
+
+    def kept_sums(
+        self,
+        kept: Sequence[Kept[State]],
+        of: Callable[[State], tuple[Sequence[npt.ArrayLike], npt.NDArray[np.integer]]],
+        *,
+        limits: Sequence[int],
+        event: Gaussian | NonSphericalGaussian | PoissonSampled,
+    ) -> npt.NDArray[np.float64]:
+        """Return the same of what is kept of records, which may be elsewhere.
+
+        A round that is sampled or filtered needs the records in this process, where the meter's coins and
+        accounts are. A plan of one is refused for records that an engine has.
+
+        Parameters
+        ----------
+        kept
+            What is kept of the records of each batch that takes part, in the order of arrival. Others, that
+            came before, contribute 0.
+        of
+            Returns contributions and groups, as ``sums`` takes them, of what is kept of some records. It may
+            travel to them (``dpkit_core.data.kept``).
+        limits, event
+            As for ``sums``.
         """
         ...
 

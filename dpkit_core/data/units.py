@@ -23,6 +23,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import attrs
 import numpy as np
 import numpy.typing as npt
 
@@ -79,6 +80,15 @@ class Roster:
             found[i] = self._codes.setdefault(identifier, len(self._codes))
         numbered: Integers = found[codes]
         return numbered
+
+    def identifiers(self) -> tuple[Identifier, ...]:
+        """Return the identifiers, in the order of their numbers."""
+        return tuple(self._codes)
+
+    def numbers(self, identifiers: Sequence[Identifier]) -> Integers:
+        """Return the numbers of identifiers, such as those of another roster in the order of its own."""
+        found = (self._codes.setdefault(each, len(self._codes)) for each in identifiers)
+        return np.fromiter(found, np.int64, len(identifiers))
 
     def hashes(self) -> Hashes:
         """Return a hash of each unit's identifier, in the order of their numbers."""
@@ -183,6 +193,32 @@ class Truncation:
         """Return one number for each pair of a unit and a content, and whether the content is kept at all."""
         at = np.minimum(np.searchsorted(self._contents, contents), len(self._contents) - 1)
         return codes * len(self._contents) + at, self._contents[at] == contents
+
+
+@attrs.frozen(eq=False)
+class Attendance:
+    """Whose the records of a part of a table are, and what: all that truncation asks of them."""
+
+    identifiers: tuple[Identifier, ...]
+    codes: Integers
+    contents: Hashes
+
+
+def truncated(parts: Sequence[Attendance], most: int) -> list[Booleans]:
+    """Return which records of each part are kept: those of the whole table, as ``Truncation`` says.
+
+    Examples
+    --------
+    >>> one = Attendance((("ann",),), np.array([0, 0]), np.array([7, 7], np.uint64))
+    >>> two = Attendance((("bob",), ("ann",)), np.array([1, 0]), np.array([7, 7], np.uint64))
+    >>> [kept.tolist() for kept in truncated([one, two], most=1)]
+    [[True, False], [False, True]]
+    """
+    roster = Roster()
+    codes = [roster.numbers(part.identifiers)[part.codes] for part in parts]
+    everyone = np.concatenate(codes), np.concatenate([part.contents for part in parts])
+    keeps = Truncation(*everyone, roster.hashes(), most).in_a_pass()
+    return [keeps(its, part.contents) for its, part in zip(codes, parts, strict=True)]
 
 
 def _places(*keys: npt.NDArray[np.generic]) -> Integers:

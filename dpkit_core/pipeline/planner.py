@@ -19,6 +19,7 @@ from typing import cast
 
 import attrs
 
+from dpkit_core.data.engine import Engine
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import (
     CalibrationFailed,
@@ -67,10 +68,12 @@ def make_plan(
     select_share: float,
     batches: int,
     evaluate: float | None,
+    engine: Part[Engine] | None,
 ) -> Plan:
     """Return the plan, or raise ``CannotCompose`` with every problem."""
     found = list(problems.of_parts(assembly, schema, budget, select_share, batches))
     found += problems.of_evaluation(assembly, schema, batches, evaluate)
+    found += problems.of_engine(assembly, schema, batches, engine)
     named = _named_accountant(assembly, schema.neighboring)
     found += problems.of_relation(named, schema.neighboring)
     hopeless = bool(found)  # such parts cannot be asked
@@ -93,6 +96,7 @@ def make_plan(
     found += draft.faults
     found += problems.of_events(stages, asked.accountant, schema, asked.k, iterating=bool(assembly.iteration))
     found += problems.of_turns(stages, asked.iterates)
+    found += () if engine is None else problems.of_coins(stages, engine.name)
     if found:
         raise CannotCompose(str(assembly), found)
 
@@ -117,6 +121,7 @@ def make_plan(
         runner=run,
         because=because,
         evaluation=draft.evaluation,
+        engine=engine,
     )
 
 
