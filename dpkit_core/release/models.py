@@ -285,10 +285,12 @@ class WinsorizedLinearModel:
         """Return one prediction per row of ``X``: a matrix (n x number of features) or a table with names."""
         import numpy as np  # noqa: PLC0415 - a model is read and shown without it
 
+        from dpkit_core.mechanisms.moments import sums_of_rows  # noqa: PLC0415 - likewise
+
         X = model_matrix(X, self.features)
         with np.errstate(over="ignore", divide="ignore"):
             z = np.clip((X - list(self.centers)) / list(self.widths), -1.0, 1.0)
-            shrink = np.minimum(1.0, self.radius / np.sqrt(np.square(z).sum(axis=1)))
+            shrink = np.minimum(1.0, self.radius / np.sqrt(sums_of_rows(np.square(z))))
         prediction: Vector = np.clip(self.intercept + shrink * along_rows(z, self.coefficients), *self.bounds)
         return prediction
 
@@ -339,8 +341,9 @@ def along_rows(rows: Matrix, coefficients: Sequence[float]) -> Vector:
     A product of matrices adds up in an order that depends on how many rows there are: two tables that differ
     by a record would have predictions that differ, in the last bit, for the others.
     """
-    products: Vector = (rows * list(coefficients)).sum(axis=1)
-    return products
+    from dpkit_core.mechanisms.moments import sums_of_rows  # noqa: PLC0415 - a model is read without numpy
+
+    return sums_of_rows(rows * list(coefficients))
 
 
 def model_matrix(X: Any, names: tuple[str, ...]) -> Matrix:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from dpkit_scorer_kendall import KendallScorer
 
-from dpkit_core import Dataset, StagePlan
+from dpkit_core import Dataset, Schema, StagePlan
 
 N, D, K = 20_000, 20, 5
 
@@ -21,12 +21,12 @@ def data(request):
     y = X[:, :K].sum(axis=1) + rng.standard_normal(N)
     if request.param == "tied":
         X, y = X.round(1), y.round(1)
-    return Dataset(X, y, ())
+    return Dataset.from_arrays(X, y, Schema.numeric([f"x{j}" for j in range(D)], "y"))
 
 
-def rounds(data):
+def rounds(data, pairs):
     """Return the scores of the last of K rounds that pick the columns in turn."""
-    prepared = KendallScorer().prepare(data, StagePlan(()), None)
+    prepared = KendallScorer(pairs=pairs).prepare(data, StagePlan(()), None)
     return [prepared(tuple(range(k))) for k in range(K)][-1]
 
 
@@ -40,8 +40,9 @@ def scipy_seconds(data):
     return K * (time.perf_counter() - start)
 
 
-def test_all_rounds_of_kendall_scores(benchmark, data):
-    benchmark.pedantic(rounds, args=(data,), rounds=5, warmup_rounds=1)
+@pytest.mark.parametrize("pairs", ["all", "near"])
+def test_all_rounds_of_kendall_scores(benchmark, data, pairs):
+    benchmark.pedantic(rounds, args=(data, pairs), rounds=5, warmup_rounds=1)
     seconds = benchmark.stats.stats.min
     benchmark.extra_info["times faster than scipy"] = round(
         min(scipy_seconds(data) for _ in range(3)) / seconds, 1

@@ -3,6 +3,7 @@ import contextlib
 import attrs
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from dpkit_core import Budget, Dataset, Neighboring, Randomness, Schema, StagePlan, compose
 from dpkit_core.errors import (
@@ -67,6 +68,23 @@ def test_a_run_returns_what_was_planned(pipeline, schema, data):
     assert release.certificate.events == plan.events
     assert release.certificate.assumptions == ("about 100 records", "the table is not empty")
     assert release.certificate.outcome == "released"
+
+
+def test_parts_compute_with_one_thread_of_linear_algebra(toys, schema, data):
+    seen = []
+
+    def threads():
+        return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+    class Watching(toys.MeanRegressor):
+        def fit(self, data, plan, meter, /):
+            seen.append(threads())
+            return super().fit(data, plan, meter)
+
+    with threadpool_limits(limits=2, user_api="blas"):
+        compose(regressor=Watching(), accountant=toys.PureAccountant()).plan(schema, Budget(1.0)).run(data)
+        assert threads() == {2}
+    assert seen == [{1}]
 
 
 def test_an_adaptive_scorer_is_asked_once_a_pick(toys, schema, data):

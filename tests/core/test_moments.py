@@ -16,6 +16,7 @@ from dpkit_core.mechanisms.moments import (
     second_moment_event,
     second_moment_sensitivity,
     sum_of_products,
+    sums_of_rows,
     unflatten,
 )
 from dpkit_core.pipeline.meter import StageMeter
@@ -84,6 +85,17 @@ def test_rows_are_clipped_one_by_one():
     clipped = clip_rows(rows, 1.0)
     assert clipped[:3].tolist() == [pytest.approx([0.6, 0.8]), [0.3, 0.4], [0.0, 0.0]]
     assert (np.linalg.norm(clipped, axis=1) <= 1 + 1e-12).all()
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("columns", [1, 9, 40, 256, 257, 300])
+def test_a_row_is_added_up_in_one_order_whatever_stands_beside_it(columns, order):
+    rows = np.asarray(np.random.default_rng(columns).normal(size=(50, columns)), order=order)
+    together = sums_of_rows(rows)
+    assert together.tolist() == [float(sums_of_rows(row[np.newaxis])[0]) for row in rows]
+    assert together == pytest.approx([math.fsum(row) for row in rows], abs=1e-12)
+    clipped = clip_rows(rows, 3.0)
+    assert clipped.tolist() == [clip_rows(row[np.newaxis], 3.0)[0].tolist() for row in rows]
 
 
 @pytest.mark.parametrize("norm", [1.0, 1e-15, 1e-150, 1e150])

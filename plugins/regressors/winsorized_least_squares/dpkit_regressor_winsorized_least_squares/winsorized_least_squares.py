@@ -131,6 +131,7 @@ from dpkit_core.mechanisms.moments import (
     second_moment_event,
     second_moment_sensitivity,
     sum_of_products,
+    sums_of_rows,
 )
 from dpkit_core.mechanisms.quantiles import (
     private_quantile,
@@ -442,7 +443,7 @@ class Scale:
     def rows(self, block: Block) -> Matrix:
         """Return the rows (1, 2 z / R, sqrt(2) y) of a block."""
         features = self.weight * clip_rows(_scaled(block, self.fences), self.radius)
-        return np.column_stack([np.ones(len(block)), features, LABEL_WEIGHT * self.target.scale(block.y)])
+        return np.vstack([np.ones(len(block)), features.T, LABEL_WEIGHT * self.target.scale(block.y)]).T
 
     def kept(self, block: Block) -> Block:
         """Return the records with these rows as their features."""
@@ -472,7 +473,8 @@ class Scale:
 
 
 def _scaled(block: Block, fences: list[Fences]) -> Matrix:
-    return np.column_stack([f.scale(block.X[:, j]) for j, f in enumerate(fences)])
+    # Columns are contiguous: whatever comes next goes through them one by one.
+    return np.stack([f.scale(block.X[:, j]) for j, f in enumerate(fences)]).T
 
 
 def coefficient_noise(settings: WinsorizedSettings) -> float:
@@ -623,8 +625,7 @@ def _features(block: Block) -> Matrix:
 
 
 def _residuals(block: Block, line: Vector) -> Vector:
-    # Along the row, in an order that does not depend on other records.
-    return block.X[:, -1] - np.sum(block.X[:, :-1] * line, axis=1)
+    return block.X[:, -1] - sums_of_rows(block.X[:, :-1] * line)
 
 
 def _distances(block: Block, line: Vector) -> Vector:
@@ -736,7 +737,7 @@ def _radius(data: AnyDataset, fences: list[Fences], settings: WinsorizedSettings
 
 
 def _lengths(block: Block, fences: list[Fences]) -> Vector:
-    return np.sqrt(np.square(_scaled(block, fences)).sum(axis=1))
+    return np.sqrt(sums_of_rows(np.square(_scaled(block, fences))))
 
 
 _: type[Regressor] = WinsorizedLeastSquaresRegressor

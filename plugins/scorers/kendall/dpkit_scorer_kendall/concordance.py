@@ -74,6 +74,10 @@ class RankedColumns:
             ranks[block], ties[block] = _rank(np.ascontiguousarray(matrix[:, block].T))
         return cls(ranks, ties)
 
+    def concordance_with(self, s: int, /) -> Counts:
+        """Return concordant minus discordant pairs of each column with column ``s``."""
+        return self.concordance(self.ranks[s], int(self.ties[s]))
+
     def concordance(self, reference: Ranks, tied: int) -> Counts:
         """Return concordant minus discordant pairs of each column with a ranked reference column.
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from dpkit_core import Dataset, Meter, Neighboring, Schema, Scorer, Sensitivity, StagePlan, Vector
 from dpkit_core.errors import Unsuitable
 from dpkit_scorer_kendall.concordance import RankedColumns
+from dpkit_scorer_kendall.near import NearPairs
 
 # Up to here every count of pairs is an exact float64: n (n - 1) / 2 < 2^53.
 _MAX_RECORDS = 2**27
@@ -37,6 +38,12 @@ class KendallScorer:
         many selected columns may still be picked. ``capped``: the largest, but never more than ``|t(X_j,
         y)|``, so that a relevant column that resembles a selected one does not score below pure noise.
         ``none``: no penalty, hence the same scores in all rounds.
+    pairs
+        ``all``: of each record with each other. ``near``: only with the ``near`` records after it, in an
+        order that follows from contents alone: several times as fast on 100 000 records, for noise that is a
+        fifth larger and random errors that are some hundredths larger. Not for small tables.
+    near
+        A power of two from 4 to 64.
 
     Notes
     -----
@@ -69,9 +76,18 @@ class KendallScorer:
 
     Without a penalty, the scores of all rounds are those of the first one, and so are their sensitivities.
 
+    *Near pairs.* The statistic is ``Q / (2 g)``, Q the concordant less the discordant pairs of records at
+    most g apart, in the order of ``dpkit_scorer_kendall.near``, where one more record is one insertion and Q
+    moves by at most 3 g. So t and |t| move by at most 3/2, but in either direction: what leaves is local, and
+    need not have the sign of t. Two changes are at most 3 apart; later scores, differences of two such
+    numbers, also with a mean or a cap, which is monotone and 1-Lipschitz in each, move by at most 3 and are 6
+    apart. All of it is attained for ``max`` (a test has the tables). A record that is replaced leaves one
+    place and takes another: twice as much, which is more than with all pairs.
+
     The declared sensitivities add 2^-24, which covers the rounding of scores in float64 up to 2^27 records.
 
-    *Work.* O(d n log n) per round with one new reference column; 4 n d bytes for ranks, and O(n) more.
+    *Work.* O(d n log n) per round with one new reference column; 4 n d bytes for ranks, and O(n) more. With
+    near pairs O(d n g), 64 of them at a time, and g / 8 bytes per entry, twice that in columns with ties.
     """
 
     api: ClassVar[int] = 3
@@ -86,6 +102,9 @@ class KendallScorer:
         default="max", validator=attrs.validators.in_(("max", "mean", "capped", "none"))
     )
 
+    pairs: str = attrs.field(default="all", validator=attrs.validators.in_(("all", "near")))
+    near: int = attrs.field(default=32, validator=attrs.validators.in_((4, 8, 16, 32, 64)))
+
     @property
     def adaptive(self) -> bool:
         """Whether scores depend on earlier picks: true with a penalty."""
@@ -95,8 +114,8 @@ class KendallScorer:
         """Return 3/2 (range 5/2) in the first round and 5/2 (range 5) later under add/remove.
 
         Under replace-one 2 (range 4) and 4 (range 8). With the capped penalty, the range of later rounds is
-        9/2 under add/remove; without a penalty, later rounds are like the first. The class notes have the
-        proofs.
+        9/2 under add/remove; without a penalty, later rounds are like the first. Of near pairs 3/2 (range 3)
+        and 3 (range 6), twice that under replace-one. The class notes have the proofs.
 
         Raises
         ------
@@ -108,39 +127,61 @@ class KendallScorer:
                 f"the schema says records = {schema.records}; the Kendall scorer takes at most "
                 f"{_MAX_RECORDS}, so draw a sample by a rule that does not depend on the data"
             )
-        match schema.neighboring, round_index if self.adaptive else 0:
-            case Neighboring.ADD_OR_REMOVE_ONE, 0:
+        later = self.adaptive and round_index > 0
+        if self.pairs == "near":
+            replaced = 1 if schema.neighboring is Neighboring.ADD_OR_REMOVE_ONE else 2
+            linf = (3.0 if later else 1.5) * replaced
+            return Sensitivity(linf + _ROUNDING, 2 * linf + 2 * _ROUNDING, schema.neighboring)
+        match schema.neighboring, later:
+            case Neighboring.ADD_OR_REMOVE_ONE, False:
                 linf, range_ = 3 / 2, 5 / 2
             case Neighboring.ADD_OR_REMOVE_ONE, _:
                 linf, range_ = 5 / 2, 9 / 2 if self.penalty == "capped" else 5.0
-            case _, 0:
+            case _, False:
                 linf, range_ = 2.0, 4.0
             case _:
                 linf, range_ = 4.0, 8.0
         return Sensitivity(linf + _ROUNDING, range_ + 2 * _ROUNDING, schema.neighboring)
 
     def prepare(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> KendallScores:
-        """Return the scores of ``data``; columns are sorted here, once for all rounds."""
+        """Return the scores of ``data``; columns are sorted, or compared, here, once for all rounds."""
+        if self.pairs == "near":
+            # By name, so that the order of the columns makes no difference.
+            by_name = sorted(range(data.X.shape[1]), key=lambda j: data.names[j])
+            pairs = NearPairs.of(data.X, data.y, by_name, self.near)
+            return KendallScores(pairs, np.abs(pairs.concordance_with(-1)), self.penalty, 2 * self.near)
         columns = RankedColumns.of(data.X)
         target = RankedColumns.of(data.y[:, np.newaxis])
         relevance = np.abs(columns.concordance(target.ranks[0], int(target.ties[0])))
-        return KendallScores(columns, relevance, self.penalty)
+        return KendallScores(columns, relevance, self.penalty, max(1, data.records - 1))
 
 
 @attrs.frozen(eq=False)
 class KendallScores:
-    """The scores of one dataset, with a cache of the correlations with each selected column."""
+    """The scores of one dataset, with a cache of the correlations with each selected column.
 
-    columns: RankedColumns
+    Attributes
+    ----------
+    columns
+        What pairs are counted of.
+    relevance
+        ``|C - D|`` of each column with the target.
+    penalty
+        As in ``KendallScorer``.
+    pairs_per_record
+        What counts are divided by.
+    """
+
+    columns: RankedColumns | NearPairs
     relevance: npt.NDArray[np.int64]
     penalty: str
+    pairs_per_record: int
     _redundancies: dict[int, npt.NDArray[np.int64]] = attrs.field(factory=dict, init=False, repr=False)
 
     def __call__(self, selected: Sequence[int], /) -> Vector:
         """Return one score per feature, given the selected ones in any order."""
-        pairs_per_record = max(1, self.columns.ranks.shape[1] - 1)
         if not selected or self.penalty == "none":
-            return self.relevance / pairs_per_record
+            return self.relevance / self.pairs_per_record
         redundancies = [self._redundancy(s) for s in selected]
         if self.penalty == "mean":
             # The sum fits into 64 bits for any table of less than a terabyte.
@@ -149,12 +190,11 @@ class KendallScores:
             penalty = np.max(redundancies, axis=0)
         if self.penalty == "capped":
             penalty = np.minimum(penalty, self.relevance)
-        return (self.relevance - penalty) / pairs_per_record
+        return (self.relevance - penalty) / self.pairs_per_record
 
     def _redundancy(self, s: int) -> npt.NDArray[np.int64]:
         if s not in self._redundancies:
-            columns = self.columns
-            self._redundancies[s] = np.abs(columns.concordance(columns.ranks[s], int(columns.ties[s])))
+            self._redundancies[s] = np.abs(self.columns.concordance_with(s))
         return self._redundancies[s]
 
 
