@@ -518,8 +518,8 @@ class Meter(Protocol):
         Parameters
         ----------
         kept
-            What is kept of the records of each batch that takes part, in the order of arrival. Others, that
-            came before, contribute 0.
+            What ``data.keep`` returned of each batch that takes part, in the order of arrival. Records that
+            came before contribute 0.
         of
             Returns contributions and groups, as ``sums`` takes them, of what is kept of some records. It may
             travel to them (``dpkit_core.data.kept``).

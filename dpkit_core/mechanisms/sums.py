@@ -273,25 +273,26 @@ Contributed: TypeAlias = Callable[[State], tuple[Sequence[npt.ArrayLike], npt.ND
 
 
 def sum_of(of: Contributed[State], event: Sums, limits: Sequence[int]) -> Sum[State]:
-    """Return the exact sums of a round over all records within the limits; the last row counts what is wrong.
+    """Return the exact sums of a round over all records within the limits, and two rows of counts.
 
-    For a round that is neither sampled nor filtered: there a record's share depends on it alone.
+    The first entry of the one row counts the records, that of the other what is wrong with their rows. For a round that is neither sampled nor filtered: there a record's share depends on it alone.
     """
     *_, shape, _ = noise_of(event)
     shares = partial(_shares, of=of, event=event, limits=tuple(limits))
-    return Sum(shares, (shape[0] + 1, shape[1]), bound=max(1, *limits))
+    return Sum(shares, (shape[0] + 2, shape[1]), bound=max(1, *limits))
 
 
 def _shares(state: State, of: Contributed[State], event: Sums, limits: Sequence[int]) -> Integers:
     *_, shape, _ = noise_of(event)
-    result = np.zeros((shape[0] + 1, shape[1]), np.int64)
+    result = np.zeros((shape[0] + 2, shape[1]), np.int64)
+    result[-2, 0] = len(state)
     given, groups = of(state)
     columns = [np.asarray(column) for column in given]
     if not is_round(columns, limits, event) or wrong_rows(columns, groups, len(state), shape[1]):
         result[-1, 0] = 1
         return result
     taken = np.flatnonzero(_active(columns, groups.size, event, None))
-    result[:-1] = _sums(columns, groups, taken, event)
+    result[:-2] = _sums(columns, groups, taken, event)
     return result
 
 

@@ -65,6 +65,7 @@ from dpkit_core.privacy.events import (
     Gaussian,
     Laplace,
     PermuteAndFlip,
+    PoissonSampled,
     expand,
     is_exact,
     same_event,
@@ -301,18 +302,25 @@ class StageMeter(Uncopyable):
         """As ``Meter.kept_sums`` says."""
         self._require_usable()
         self._require_alone()
-        step = self._next
-        if len(kept) != 1 or not is_exact(event) or (step is not None and step.filter is not None):
+        if len(kept) != 1 or not self._adds_up(event, limits):
             return self._sums_of_rows(kept, of, limits=limits, event=event)
-        if noise_of(event)[3] < 1 or not all(1 <= limit <= LARGEST_LIMIT for limit in limits):
-            return self._sums_of_rows(kept, of, limits=limits, event=event)
-        *exact, wrong = kept[0].sum(sum_of(of, event, limits))
-        if wrong.any():
+        *exact, (records, *_), (wrong, *_) = kept[0].sum(sum_of(of, event, limits))
+        if wrong:
             self._void("asked for sums with rows, limits, groups or numbers that its event does not have")
+        elif records > (self._records or 0):
+            self._void("asked for sums over more rows than records have arrived")
         self._raise_violation()
         self._spend(Draw(event, None, (len(limits), int(noise_of(event)[2][1]))), by_sums=True)
         self._arithmetic[SUMS_ARITHMETIC] = None
         return with_noise(self._sampler, np.array(exact), event)
+
+    def _adds_up(self, event: Sums, limits: Sequence[int]) -> bool:
+        """Return whether the next round is this one, and needs neither coins nor accounts of records."""
+        step = self._next
+        if step is None or step.filter is not None or not same_event(step.event, event):
+            return False
+        within = len(limits) > 0 and all(1 <= limit <= LARGEST_LIMIT for limit in limits)
+        return within and not isinstance(event, PoissonSampled) and len(getattr(event, "shape", None) or ()) == 2
 
     def _sums_of_rows(
         self,

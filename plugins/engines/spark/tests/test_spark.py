@@ -44,10 +44,8 @@ def folder(tmp_path_factory):
 
 CASES = {
     "mean": {},
-    "adassp": {},
-    "winsorized_least_squares": {"refits": 1},
-    "boosted_trees": {"trees": 3},
-    "sgbdt": {"rounds": 3},
+    "boosted_trees": {"trees": 2},
+    "sgbdt": {"rounds": 2},
 }
 
 
