@@ -275,7 +275,8 @@ Contributed: TypeAlias = Callable[[State], tuple[Sequence[npt.ArrayLike], npt.ND
 def sum_of(of: Contributed[State], event: Sums, limits: Sequence[int]) -> Sum[State]:
     """Return the exact sums of a round over all records within the limits, and two rows of counts.
 
-    The first entry of the one row counts the records, that of the other what is wrong with their rows. For a round that is neither sampled nor filtered: there a record's share depends on it alone.
+    The first entry of the one row counts the records, that of the other what is wrong with their rows. For a
+    round that is neither sampled nor filtered: there a record's share depends on it alone.
     """
     *_, shape, _ = noise_of(event)
     shares = partial(_shares, of=of, event=event, limits=tuple(limits))

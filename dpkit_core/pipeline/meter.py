@@ -320,7 +320,9 @@ class StageMeter(Uncopyable):
         if step is None or step.filter is not None or not same_event(step.event, event):
             return False
         within = len(limits) > 0 and all(1 <= limit <= LARGEST_LIMIT for limit in limits)
-        return within and not isinstance(event, PoissonSampled) and len(getattr(event, "shape", None) or ()) == 2
+        return (
+            within and not isinstance(event, PoissonSampled) and len(getattr(event, "shape", None) or ()) == 2
+        )
 
     def _sums_of_rows(
         self,

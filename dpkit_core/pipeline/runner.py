@@ -134,6 +134,8 @@ def _require_allowed(policy: Policy, plan: Plan, certificate: Certificate) -> No
     policy.require_budget(plan.budget)
     for part in plan.parts:
         policy.require_part(part.role, part.name, part.distribution, part.version)
+    if (engine := certificate.engine) is not None:
+        policy.require_part("engine", engine.name, engine.distribution, engine.version)
     policy.require_private(certificate)
 
 

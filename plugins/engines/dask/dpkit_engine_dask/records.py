@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpkit_core import Block, Feature, Integers, Kept, Schema
-    from dpkit_core.arrays import Booleans
     from dpkit_core.data.columns import Unit
     from dpkit_core.data.sides import Side
     from dpkit_core.data.source import Source
@@ -52,7 +51,7 @@ Share = tuple[int, "Integers"]
 
 #: A part of the table, or what is wrong with its records; and the same before units are truncated.
 Part = Dataset | InvalidData
-Read = Untruncated | InvalidData
+Read = Untruncated | Part
 
 
 #: What the client raises when workers or the scheduler are gone.
@@ -84,18 +83,20 @@ def _explained(error: BaseException) -> DpkitError:
 
 def read_source(source: Source, schema: Schema) -> Read:
     """Return the records of a part; runs on a worker."""
-    try:
-        return Untruncated.from_source(source, schema)
-    except InvalidData as problem:
-        return InvalidData(str(problem))  # without the frames that read the records
+    return _read(lambda: Untruncated.from_source(source, schema), schema)
 
 
 def read_frame(frame: Any, schema: Schema) -> Read:
     """Return the records of a part of a ``dask.dataframe``; runs on a worker."""
+    return _read(lambda: Untruncated.from_frame(frame, schema), schema)
+
+
+def _read(read: Callable[[], Untruncated], schema: Schema) -> Read:
     try:
-        return Untruncated.from_frame(frame, schema)
+        found = read()
     except InvalidData as problem:
-        return InvalidData(str(problem))
+        return InvalidData(str(problem))  # without the frames that read the records
+    return found.only(None) if schema.unit is None else found
 
 
 def truncate(client: Client, read: Sequence[Future], schema: Schema) -> list[Future]:
@@ -103,14 +104,12 @@ def truncate(client: Client, read: Sequence[Future], schema: Schema) -> list[Fut
 
     For the time of this call, the client holds 16 bytes for each record, and the units' identifiers.
     """
-    keeps: Sequence[Booleans | None] = [None] * len(read)
-    if schema.unit is not None:
-        asked = [client.submit(_attendance, part, pure=False) for part in read]
-        attending = _gathered(client, asked)
-        keeps = truncated(attending, schema.unit.most_records)
+    if schema.unit is None:
+        return list(read)
+    attending = _gathered(client, [client.submit(_attendance, part, pure=False) for part in read])
     # Packed, for they travel again with each part that has to be read again.
-    packed = [None if keep is None else np.packbits(keep) for keep in keeps]
-    return [client.submit(_kept, *each, pure=False) for each in zip(read, packed, strict=True)]
+    keeps = map(np.packbits, truncated(attending, schema.unit.most_records))
+    return [client.submit(_kept, *each, pure=False) for each in zip(read, keeps, strict=True)]
 
 
 def _gathered(client: Client, asked: Sequence[Future]) -> list[Any]:
@@ -124,14 +123,15 @@ def _gathered(client: Client, asked: Sequence[Future]) -> list[Any]:
 def _attendance(read: Read) -> Attendance | InvalidData:
     if isinstance(read, InvalidData):
         return read
-    assert read.members is not None  # as the schema has a unit
+    assert isinstance(read, Untruncated)  # as the schema has a unit
+    assert read.members is not None
     return Attendance(read.members.roster.identifiers(), read.members.codes, read.contents)
 
 
-def _kept(read: Read, packed: npt.NDArray[np.uint8] | None) -> Part:
-    if isinstance(read, InvalidData):
+def _kept(read: Read, packed: npt.NDArray[np.uint8]) -> Part:
+    if not isinstance(read, Untruncated):
         return read
-    return read.only(None if packed is None else np.unpackbits(packed, count=len(read)).astype(np.bool_))
+    return read.only(np.unpackbits(packed, count=len(read)).astype(np.bool_))
 
 
 def _records(part: Part) -> int | InvalidData:
