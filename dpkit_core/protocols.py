@@ -22,8 +22,7 @@ from nothing. Rules that all parts keep:
 
 Class-level facts: ``api``, the plugin API that the class was written for; ``proof``, where its privacy claim
 is argued; ``reference``, the paper. Optional: ``forms``, some of ``"dense"``, ``"sparse"``, ``"streamed"``,
-``"batches"``, ``"iterates"``; ``takes_classes``; ``uses_features``; ``most_records``, the largest number for
-which the proof holds as computed: larger tables are refused unread, and the certificate says so.
+``"batches"``, ``"iterates"``; ``takes_classes``; ``uses_features``; ``most_records``, where the proof ends.
 
 The page, in short; ``help(dpkit_core.Scorer)`` and so on have the terms, units and errors::
 
@@ -75,7 +74,8 @@ The page, in short; ``help(dpkit_core.Scorer)`` and so on have the terms, units 
         laplace(value, *, sensitivity, noise_multiplier) -> Matrix
         gaussian(value, *, sensitivity, noise_multiplier) -> Matrix
         select(scores, k, *, event, constant_work=False) -> tuple[int, ...]
-        sums(contributions, groups, *, limits, event) -> Matrix     # or kept_sums(kept, of, ...)
+        sums(contributions, groups, *, limits, event) -> Matrix
+        kept_sums(kept, of, *, limits, event) -> Matrix     # of what ``data.keep`` returned
         custom(event, *, proof, arithmetic) -> ContextManager[Sampler]
         foreign(event, *, whose, proof) -> ContextManager[None]
         screen(iterate, /) -> tuple[int, ...]   # features to drop, only for a request with iterates

@@ -112,7 +112,7 @@ def test_pyproject_has_the_standard_shape(folder: Path, root: dict[str, Any]) ->
 @each_plugin
 def test_dependencies_have_a_floor_and_no_cap(folder: Path) -> None:
     for dependency in read(folder / "pyproject.toml")["project"]["dependencies"]:
-        assert re.fullmatch(r"[a-z0-9-]+>=[0-9.]+", dependency), dependency
+        assert re.fullmatch(r"[a-z0-9-]+(\[[a-z]+\])?>=[0-9.]+", dependency), dependency
 
 
 @each_plugin

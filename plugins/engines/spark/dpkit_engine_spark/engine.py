@@ -79,7 +79,7 @@ class SparkEngine:
             frame = table.persist() if parts else _frame_of(session, table)
             features, target = schema.features, schema.target
             facts = features, target.name, target.bounds, schema.outcome, session.sparkContext.uiWebUrl
-            unread = Reading(schema, tuple(range(len(features))), of_files=not parts)
+            unread = Partition(schema, tuple(range(len(features))), of_files=not parts)
             try:
                 data = SparkDataset(frame, unread, 0, *facts)
                 yield attrs.evolve(data, records=data.count())
@@ -140,7 +140,7 @@ def _frame_of(session: SparkSession, table: Any) -> DataFrame:
 
 
 @attrs.frozen
-class Reading:
+class Partition:
     """How a partition becomes a dataset, or none where it is empty."""
 
     schema: Schema
@@ -173,7 +173,7 @@ class SparkDataset:
     engine: ClassVar[str] = "spark"
 
     frame: DataFrame
-    reading: Reading
+    reading: Partition
     records: int
     features: tuple[Feature, ...]
     target: str
@@ -203,7 +203,7 @@ class SparkDataset:
 
     def keep(self, make: Callable[[Block], State], /) -> Kept[State]:
         """Keep how to make something of each record, and how it was changed."""
-        return KeptThere(self, make)
+        return Remade(self, make)
 
     def select(self, indices: Sequence[int], /) -> SparkDataset:
         """Return the same records with only these feature columns, in this order; reads nothing."""
@@ -250,7 +250,7 @@ def answered(batches: Iterator[pa.RecordBatch], job: bytes) -> Iterator[pa.Recor
 
 
 @attrs.define(eq=False)
-class KeptThere(Generic[State]):
+class Remade(Generic[State]):
     """What is kept of records: how it was made, and each change since."""
 
     _data: SparkDataset
