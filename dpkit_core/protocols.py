@@ -22,8 +22,7 @@ from nothing. Rules that all parts keep:
 
 Class-level facts: ``api``, the plugin API that the class was written for; ``proof``, where its privacy claim
 is argued; ``reference``, the paper. Optional: ``forms``, some of ``"dense"``, ``"sparse"``, ``"streamed"``,
-``"batches"``, ``"iterates"``; ``takes_classes``; ``uses_features``; ``most_records``, the largest number for
-which the proof holds as computed: larger tables are refused unread, and the certificate says so.
+``"batches"``, ``"iterates"``; ``takes_classes``; ``uses_features``; ``most_records``, where the proof ends.
 
 The page, in short; ``help(dpkit_core.Scorer)`` and so on have the terms, units and errors::
 
@@ -76,6 +75,7 @@ The page, in short; ``help(dpkit_core.Scorer)`` and so on have the terms, units 
         gaussian(value, *, sensitivity, noise_multiplier) -> Matrix
         select(scores, k, *, event, constant_work=False) -> tuple[int, ...]
         sums(contributions, groups, *, limits, event) -> Matrix
+        kept_sums(kept, of, *, limits, event) -> Matrix     # of what ``data.keep`` returned
         custom(event, *, proof, arithmetic) -> ContextManager[Sampler]
         foreign(event, *, whose, proof) -> ContextManager[None]
         screen(iterate, /) -> tuple[int, ...]   # features to drop, only for a request with iterates
@@ -166,6 +166,8 @@ if TYPE_CHECKING:
 
     from dpkit_core.arrays import Matrix, Vector
     from dpkit_core.data.dataset import Dataset
+    from dpkit_core.data.kept import Kept
+    from dpkit_core.data.sums import State
     from dpkit_core.noise.sampler import Sampler
 
 S = TypeVar("S")
@@ -497,6 +499,32 @@ class Meter(Protocol):
             Largest magnitude of a contribution in each coordinate.
         event
             The planned one.
+        """
+        ...
+
+    def kept_sums(
+        self,
+        kept: Sequence[Kept[State]],
+        of: Callable[[State], tuple[Sequence[npt.ArrayLike], npt.NDArray[np.integer]]],
+        *,
+        limits: Sequence[int],
+        event: Gaussian | NonSphericalGaussian | PoissonSampled,
+    ) -> npt.NDArray[np.float64]:
+        """Return the same of what is kept of records, which may be elsewhere.
+
+        A round that is sampled or filtered needs the records in this process, where the meter's coins and
+        accounts are. A plan of one is refused for records that an engine has.
+
+        Parameters
+        ----------
+        kept
+            What ``data.keep`` returned of each batch that takes part, in the order of arrival. Records that
+            came before contribute 0.
+        of
+            Returns contributions and groups, as ``sums`` takes them, of what is kept of some records. It may
+            travel to them (``dpkit_core.data.kept``).
+        limits, event
+            As for ``sums``.
         """
         ...
 

@@ -17,6 +17,7 @@ from dpkit_core.commands import render
 from dpkit_core.commands.options import Format, aside, keys, note, print_json, until_nobody_reads
 from dpkit_core.commands.outputs import Outputs, StandardOutput
 from dpkit_core.commands.process import undisturbed, unheard
+from dpkit_core.data.engine import Elsewhere
 from dpkit_core.errors import Interrupted, LikelyWasted, ReleaseNotShown, ReleaseNotWritten
 from dpkit_core.files.writing import Output
 from dpkit_core.ledger.ledger import Payer
@@ -68,6 +69,8 @@ def execute(
         with aside(), render.progress() as progress:
             progress("reading the table", 0, 1)
             records = None if files.release is None else agreed.records()
+            if isinstance(records, Elsewhere) and records.dashboard is not None:
+                note(f"{records.engine} shows its work at {records.dashboard}")
         files.save(agreed.plan)
         _show_agreed(agreed, paid_by, format=format, dry_run=records is None)
         if records is None or files.release is None:

@@ -24,6 +24,7 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+import attrs
 import numpy as np
 import numpy.typing as npt
 
@@ -81,6 +82,14 @@ class Roster:
             identifiers = zip(*([texts[i] for i in at[first].tolist()] for at, texts in columns), strict=True)
         numbered: Integers = np.fromiter(map(self._codes.__getitem__, identifiers), np.int64)[places]
         return numbered
+
+    def identifiers(self) -> tuple[str | Identifier, ...]:
+        """Return the identifiers, in the order of their numbers."""
+        return tuple(self._codes)
+
+    def numbers(self, identifiers: Sequence[str | Identifier]) -> Integers:
+        """Return the numbers of identifiers, such as those of another roster in the order of its own."""
+        return np.fromiter(map(self._codes.__getitem__, identifiers), np.int64, len(identifiers))
 
     def hashes(self) -> Hashes:
         """Return a hash of each unit's identifier, in the order of their numbers."""
@@ -221,6 +230,32 @@ class Truncation:
         found = np.flatnonzero(low < end)
         found = found[self._numbers[low[found]] == keys[found]]
         return known[found], low[found]
+
+
+@attrs.frozen(eq=False)
+class Attendance:
+    """Whose the records of a part of a table are, and what: all that truncation asks of them."""
+
+    identifiers: tuple[str | Identifier, ...]
+    codes: Integers
+    contents: Hashes
+
+
+def truncated(parts: Sequence[Attendance], most: int) -> list[Booleans]:
+    """Return which records of each part are kept: those of the whole table, as ``Truncation`` says.
+
+    Examples
+    --------
+    >>> one = Attendance(("ann",), np.array([0, 0]), np.array([7, 7], np.uint64))
+    >>> two = Attendance(("bob", "ann"), np.array([1, 0]), np.array([7, 7], np.uint64))
+    >>> [kept.tolist() for kept in truncated([one, two], most=1)]
+    [[True, False], [False, True]]
+    """
+    roster = Roster()
+    codes = [roster.numbers(part.identifiers)[part.codes] for part in parts]
+    everyone = np.concatenate(codes), np.concatenate([part.contents for part in parts])
+    keeps = Truncation(*everyone, roster.hashes(), most).in_a_pass()
+    return [keeps(its, part.contents) for its, part in zip(codes, parts, strict=True)]
 
 
 def _sorted(codes: Integers, numbers: Hashes) -> Integers:

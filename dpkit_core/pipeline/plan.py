@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 import attrs
 
 from dpkit_core.data.dataset import AnyDataset, Dataset
+from dpkit_core.data.engine import Engine
 from dpkit_core.data.schema import Schema
 from dpkit_core.ledger.ledger import Payer
 from dpkit_core.mechanisms.calibration import total
@@ -67,6 +68,8 @@ class Plan:
         Why it is this accountant, where nobody named one; empty otherwise.
     evaluation
         How the model will be scored on records held out; None if it will not.
+    engine
+        What will have the records and add up where they are; None for this process.
     """
 
     assembly: Assembly
@@ -85,6 +88,7 @@ class Plan:
     _runner: Callable[..., Release] = attrs.field(repr=False, eq=False)  # takes what ``run`` takes
     because: str = attrs.field(default="", eq=False, kw_only=True)
     evaluation: PlannedEvaluation | None = attrs.field(default=None, kw_only=True)
+    engine: Part[Engine] | None = attrs.field(default=None, kw_only=True)
 
     @property
     def parts(self) -> tuple[Part[Component], ...]:
@@ -292,8 +296,11 @@ def plan_in_words(plan: Plan) -> str:
 
 
 def reading_lines(plan: Plan) -> list[str]:
-    """Return how a table becomes the numbers that parts see, where the schema has rules."""
-    return [f"Reading: {rule}." for rule in plan.schema.rules]
+    """Return how a table becomes the numbers that parts see, where the schema has rules; and where."""
+    rules = [f"Reading: {rule}." for rule in plan.schema.rules]
+    if plan.engine is None:
+        return rules
+    return [*rules, f"Reading: records stay on {plan.engine.name}, and sums over them come here."]
 
 
 def missing_lines(plan: Plan) -> list[str]:

@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import attrs
 
 from dpkit_core._version import __version__
+from dpkit_core.data.engine import Engine
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import InvalidRelease
 from dpkit_core.files.documents import Fields, as_document, from_document, read_toml, require_version, to_toml
@@ -31,7 +32,7 @@ from dpkit_core.files.writing import write_whole
 from dpkit_core.pipeline.compose import Pipeline, compose
 from dpkit_core.pipeline.forecasts import StageForecast
 from dpkit_core.pipeline.observers import warn
-from dpkit_core.pipeline.parts import Component, Part
+from dpkit_core.pipeline.parts import Component, Part, make_engine
 from dpkit_core.pipeline.plan import Plan
 from dpkit_core.pipeline.planner import evaluation_again
 from dpkit_core.pipeline.policy import Policy
@@ -62,7 +63,7 @@ class _SavedPart:
     options: Mapping[str, Any] = attrs.field(factory=dict)
 
     @classmethod
-    def of(cls, part: Part[Component]) -> _SavedPart:
+    def of(cls, part: Part[Component | Engine]) -> _SavedPart:
         if not part.distribution:
             raise InvalidRelease(
                 f"{part} is not an installed component, so a plan file could not name it; install it with an "
@@ -96,6 +97,7 @@ class _SavedPlan:
     evaluate: float | None = attrs.field(default=None, kw_only=True)
     budget: Budget
     parts: Mapping[str, _SavedPart] = attrs.field(validator=_known)
+    engine: _SavedPart | None = attrs.field(default=None, kw_only=True)
     schema: Schema
     events: tuple[Mapping[str, Any], ...]
 
@@ -112,6 +114,7 @@ class _SavedPlan:
             _events(plan),
             batches=plan.batches,
             evaluate=None if plan.evaluation is None else plan.evaluation.share,
+            engine=None if plan.engine is None else _SavedPart.of(plan.engine),
         )
 
 
@@ -162,10 +165,14 @@ def read_plan(path: Path | str, *, report: Callable[[str], None] = warn) -> Plan
     require_version(fields.what, fields.whole("format_version"), FORMAT_VERSION, InvalidRelease)
     saved = from_document(_SavedPlan, fields.rest(), fields.what, InvalidRelease)
     plan = _plan_in(saved)
+    engines = []
+    if saved.engine is not None and plan.engine is not None:
+        engines = [(str(plan.engine), saved.engine.version, plan.engine.version)]
     changed = [
         f"{name} {before}, now {now}"
         for name, before, now in (
             *((str(part), saved.parts[part.role].version, part.version) for part in plan.parts),
+            *engines,
             ("dpkit", saved.dpkit, __version__),
         )
         if before != now
@@ -188,6 +195,7 @@ def _plan_in(saved: _SavedPlan) -> Plan:
     """Return the plan that the installed parts make now."""
     Policy.of_site().require_budget(saved.budget)  # before a part is loaded
     parts = {role: (part.component, part.options) for role, part in saved.parts.items()}
+    engine = saved.engine
     return _composed(parts).plan(
         saved.schema,
         saved.budget,
@@ -195,6 +203,7 @@ def _plan_in(saved: _SavedPlan) -> Plan:
         select_share=saved.select_share,
         batches=saved.batches,
         evaluate=saved.evaluate,
+        engine=None if engine is None else make_engine(engine.component, thawed(engine.options)).instance,
     )
 
 

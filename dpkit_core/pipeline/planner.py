@@ -20,6 +20,7 @@ from typing import Any, cast
 
 import attrs
 
+from dpkit_core.data.engine import Engine
 from dpkit_core.data.schema import Schema
 from dpkit_core.data.sides import key_of
 from dpkit_core.errors import (
@@ -82,10 +83,12 @@ def make_plan(
     select_share: float,
     batches: int,
     evaluate: float | None,
+    engine: Part[Engine] | None,
 ) -> Plan:
     """Return the plan, or raise ``CannotCompose`` with every problem."""
     found = list(problems.of_parts(assembly, schema, budget, select_share, batches))
     found += problems.of_evaluation(assembly, schema, batches, evaluate)
+    found += problems.of_engine(assembly, schema, batches, engine)
     named = _named_accountant(assembly, schema.neighboring)
     found += problems.of_relation(named, schema.neighboring)
     hopeless = bool(found)  # such parts cannot be asked
@@ -108,6 +111,7 @@ def make_plan(
     found += draft.faults
     found += problems.of_events(stages, asked.accountant, schema, asked.k, iterating=bool(assembly.iteration))
     found += problems.of_turns(stages, asked.iterates)
+    found += () if engine is None else problems.of_coins(stages, engine.name)
     if found:
         raise CannotCompose(str(assembly), found)
 
@@ -132,6 +136,7 @@ def make_plan(
         runner=run,
         because=because,
         evaluation=draft.evaluation,
+        engine=engine,
     )
 
 

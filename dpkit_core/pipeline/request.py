@@ -31,6 +31,7 @@ from dpkit_core.pipeline.choose import AUTO, Recommendation, k_in_words, recomme
 from dpkit_core.pipeline.compose import Pipeline, compose
 from dpkit_core.pipeline.facts import Facts
 from dpkit_core.pipeline.observers import warn
+from dpkit_core.pipeline.parts import make_engine
 from dpkit_core.pipeline.plan import Plan, Records
 from dpkit_core.pipeline.planfile import read_plan
 from dpkit_core.pipeline.planner import DEFAULT_SELECT_SHARE, plan_evaluation
@@ -70,7 +71,7 @@ class Request:
         Role -> name of an installed part. They win over those of the recipe. Where neither a recipe nor a
         part other than the accountant is named, the recipe that suits the public facts is taken.
     options
-        Role -> option -> value, for the parts.
+        Role -> option -> value, for the parts and the engine.
     k
         How many features to select; ``"auto"`` lets the public facts say.
     select_share
@@ -78,6 +79,8 @@ class Request:
         ``dpkit_core.pipeline.planner.DEFAULT_SELECT_SHARE``.
     evaluate
         Share of the records that are held out and score the model; None for no score.
+    engine
+        What will have the records, by the name of an installed engine; None for this process.
 
     Raises
     ------
@@ -98,8 +101,14 @@ class Request:
     k: int | str | None = attrs.field(default=None, kw_only=True)
     select_share: float | None = attrs.field(default=None, kw_only=True)
     evaluate: float | None = attrs.field(default=None, kw_only=True)
+    engine: str | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
+        if "engine" in self.options and self.engine is None:
+            raise InvalidOption(
+                f"options {sorted(self.options['engine'])} are given for the engine, and no engine; name it, "
+                "as in --engine dask"
+            )
         if len(self.data) > 1 and not self.batches:
             raise InvalidOption(
                 f"{len(self.data)} tables are given; give one, or add --batches if they are batches of one "
@@ -148,16 +157,23 @@ class Agreed:
     def records(self) -> Records:
         """Return the data to run the plan on: the table, or the batches of a stream, which may be empty.
 
+        What an engine has is closed with the tables.
+
         Raises
         ------
         InvalidData
             If the records are not what the schema says; nothing is spent.
         InvalidOption
             If the plan was made without a table.
+        EngineFailed
+            If the engine does not answer; nothing is spent.
         """
         if not self.sources:
             raise InvalidOption("the plan was made without a table; plan with DATA to run it")
         schema = self.plan.schema.read_with(self.reading)
+        if self.plan.engine is not None:
+            opened = self.plan.engine.instance.open(self.sources[0], schema)
+            return self._opened.enter_context(opened)
         if len(self.sources) > 1:
             return [Dataset.from_source(source, schema, batch=True) for source in self.sources]
         return self.read(self.sources[0], schema, self.plan.assembly.forms)
@@ -195,9 +211,13 @@ def propose(wanted: Request, report: Callable[[str], None] = warn) -> Agreed:
     >>> agreed.recommended.recipe, agreed.plan.batches
     ('trees', 1)
     """
+    options = dict(wanted.options)
+    given = options.pop("engine", {})
+    wanted = attrs.evolve(wanted, options=options)
     chosen = _named(wanted)
     # A name that does not exist is told before a large table is read.
     pipeline = None if chosen is None else _pipeline(chosen)
+    engine = None if wanted.engine is None else make_engine(wanted.engine, given).instance
     with ExitStack() as opened:
         sources = _opened(wanted.data, wanted.reading, opened)
         schema = wanted.facts.about(next(iter(sources), None), report)
@@ -218,6 +238,7 @@ def propose(wanted: Request, report: Callable[[str], None] = warn) -> Agreed:
             select_share=share,
             batches=batches,
             evaluate=wanted.evaluate,
+            engine=engine,
         )
         if recommended is not None and plan.assembly.selection is None:
             # Where auto took all features, it is the recipe without a selection that is planned.

@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 from dpkit_core._version import __version__
 from dpkit_core.arrays import Vector
 from dpkit_core.data.dataset import AnyDataset, Dataset
-from dpkit_core.data.engine import trusted
+from dpkit_core.data.engine import Elsewhere, trusted
 from dpkit_core.errors import (
     Declined,
     DpkitError,
@@ -53,8 +53,9 @@ from dpkit_core.pipeline.plan import Audience, Outcome, Plan, Progress, Records
 from dpkit_core.pipeline.policy import Policy
 from dpkit_core.pipeline.records import batches_for, divided, without_names
 from dpkit_core.pipeline.screen import LOOP, UNPROTECTED, Screening, loop_of
+from dpkit_core.plugins.resources import resources
 from dpkit_core.protocols import Iterates, Model, Refusal, Regressor, Scorer, Scores, StagePlan
-from dpkit_core.release.certificate import EVALUATION, Certificate, Settings, Witness
+from dpkit_core.release.certificate import EVALUATION, Certificate, EngineRecord, Settings, Witness
 from dpkit_core.release.evaluation import Evaluation
 from dpkit_core.release.kinds import rebuilt
 from dpkit_core.release.release import Release
@@ -133,6 +134,8 @@ def _require_allowed(policy: Policy, plan: Plan, certificate: Certificate) -> No
     policy.require_budget(plan.budget)
     for part in plan.parts:
         policy.require_part(part.role, part.name, part.distribution, part.version)
+    if (engine := certificate.engine) is not None:
+        policy.require_part("engine", engine.name, engine.distribution, engine.version)
     policy.require_private(certificate)
 
 
@@ -356,6 +359,7 @@ class _Run:
             dpkit=__version__,
             witness=witness,
             plan=_settings(plan),
+            engine=_engine_of(self.data),
         )
 
     def _source_of_noise(self) -> str:
@@ -364,6 +368,17 @@ class _Run:
         others = [f"{name} for the noise that it drew" for name in whose if name is not None]
         ours = [self.randomness.describe()] if None in whose or not others else []
         return "; ".join([*ours, *others])
+
+
+def _engine_of(data: AnyDataset) -> EngineRecord | None:
+    """Return what has the records, if they are elsewhere."""
+    if not isinstance(data, Elsewhere):
+        return None
+    package = type(data).__module__.partition(".")[0]
+    for ref in resources("engine"):
+        if (ref.module.partition(".")[0], ref.name) == (package, data.engine):
+            return EngineRecord(ref.name, ref.distribution, ref.version)
+    return EngineRecord(data.engine, "", "")
 
 
 def _settings(plan: Plan) -> Settings:

@@ -140,6 +140,15 @@ class PartRecord:
 
 
 @attrs.frozen
+class EngineRecord:
+    """Which code had the records and added up where they were; no total depends on it."""
+
+    name: str
+    distribution: str
+    version: str
+
+
+@attrs.frozen
 class StageEvent:
     """One event and the stage of the pipeline that emits it."""
 
@@ -245,6 +254,8 @@ class Certificate:
         The plan's further settings; with them the release can be planned again.
     witness
         Where the run was charged and what the account had spent after it; None for a run without an account.
+    engine
+        What had the records; None where they were in the process that drew the noise.
     """
 
     private: bool = attrs.field(validator=_is_truth)
@@ -264,6 +275,7 @@ class Certificate:
     dpkit: str
     plan: Settings = Settings()
     witness: Witness | None = None
+    engine: EngineRecord | None = None
 
     def __str__(self) -> str:
         return str(self.section)
@@ -326,6 +338,9 @@ class Certificate:
         )
         if self.witness is not None:
             sentences.append(f"{self.witness.in_words()}.")
+        if self.engine is not None:
+            which = f"{self.engine.distribution} {self.engine.version}".strip() or "no installed distribution"
+            sentences.append(f"Engine: {self.engine.name}, of {which}, added up where the records were.")
         sentences.append(f"Randomness: {self.randomness.rstrip('.')}.")
         sentences += [f"Arithmetic: {sentence.rstrip('.')}." for sentence in self.arithmetic]
         sentences += [f"Reading: {rule}." for rule in self.schema.rules]

@@ -64,6 +64,7 @@ def corpus() -> dict[str, Any]:
         "groups": _with(_run(VISITS, regressor="mean"), "rdp", GROUPED),
     }
     documents = {name: json.loads(release.to_json()) for name, release in made.items()}
+    documents["events"]["certificate"]["engine"] = {"name": "far", "distribution": "far-away", "version": "1"}
     documents["events"]["signature"] = {"algorithm": "Ed25519", "key": "0" * 64, "value": "f" * 128}
     return documents
 

@@ -164,6 +164,10 @@ class Instrument(StageMeter):
         draw = partial(super().sums, groups=groups, **options)
         return self._answers.summed(contributions, groups, draw)
 
+    def kept_sums(self, kept: Sequence[Any], of: Any, **options: Any) -> Any:
+        """Return what is answered, of the rows that they add up, which are looked at."""
+        return self._sums_of_rows(kept, of, **options)
+
     def custom(self, event: Event, *, proof: str, arithmetic: str) -> AbstractContextManager[Sampler]:
         """Open a mechanism by the sampler that is answered."""
         self._sampler = self._answers.custom(event)
