@@ -1,13 +1,13 @@
-"""Ranges found privately, before and after: trees on tables and shapes, and small tables many times over.
+"""Trees told nothing, before and after and beside lines: tables and shapes, and small tables many times over.
 
-python docs/results/ranges.py TABLES ROWS [BEFORE]
-python docs/results/ranges.py --small FITS [FIRST]
+python docs/results/ranges.py TABLES ROWS [BEFORE] [REGRESSOR] [SPLITS]
+python docs/results/ranges.py --small FITS [FIRST] [PROCESSES]
 
-The first prints, in Markdown, the mean test R^2 of `boosted_trees` over six splits, beside those of BEFORE,
-the rows of another version. TABLES is a folder with those of the suite ``dpkendall``; ROWS is a file that
-keeps what has been run. The second counts, over that many fits of small tables at epsilon ln 3, those with a
-test R^2 below -.5, and refusals. Seeded and scored on private records: research, not releases. The first
-takes twenty minutes, the second a third of a second a fit.
+The first prints, in Markdown, the mean test R^2 of REGRESSOR (`boosted_trees`) over six splits, beside those
+of BEFORE, the rows of another version or regressor. TABLES is a folder with those of the suite ``dpkendall``;
+ROWS is a file that keeps what has been run. The second counts, over that many fits of small tables at epsilon
+ln 3, those with a test R^2 below -.5, and refusals. Seeded and scored on private records: research, not
+releases. The first takes twenty minutes, the second half a second a fit.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import math
 import statistics
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -170,9 +171,11 @@ def tables(folder: Path) -> Iterator[tuple[str, Callable[[int, int], tuple[Table
         yield name, drawn, Schema.numeric([f"x{j}" for j in range(columns)], "y")
 
 
-def fit(schema: Schema, epsilon: float) -> Callable[[int, Table, Table], float]:
+def fit(
+    schema: Schema, epsilon: float, regressor: str = "boosted_trees"
+) -> Callable[[int, Table, Table], float]:
     """Return what releases a model of a split and scores it by test R^2; NaN for a refusal."""
-    plan = compose(regressor="boosted_trees").plan(schema, Budget(epsilon, DELTA))
+    plan = compose(regressor=regressor).plan(schema, Budget(epsilon, DELTA))
 
     def score(seed: int, train: Table, test: Table) -> float:
         release = plan.run(
@@ -197,7 +200,9 @@ def cell(found: list[float]) -> str:
     return shown + worst + (f" ({refused} refused)" if refused else "")
 
 
-def compare(folder: Path, kept: Path, before: Path | None) -> None:
+def compare(
+    folder: Path, kept: Path, before: Path | None, regressor: str = "boosted_trees", splits: int = SPLITS
+) -> None:
     """Run what is missing, then print."""
     rows: dict[str, list[float]] = json.loads(kept.read_text()) if kept.exists() else {}
     others = json.loads(before.read_text()) if before else {}
@@ -209,15 +214,23 @@ def compare(folder: Path, kept: Path, before: Path | None) -> None:
         for n, epsilon in settings:
             key = f"{name}, {n}, {epsilon:g}"
             if key not in rows:
-                score = fit(schema, epsilon)
-                rows[key] = [score(seed, *split(seed, n)) for seed in range(SPLITS)]
+                score = fit(schema, epsilon, regressor)
+                rows[key] = [score(seed, *split(seed, n)) for seed in range(splits)]
                 kept.write_text(json.dumps(rows))
             cells.append(" → ".join(cell(found[key]) for found in (others, rows) if key in found))
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 
-def small(fits: int, first: int) -> tuple[int, int, float]:
+def small(fits: int, first: int = 0, processes: int = 1) -> tuple[int, int, float]:
     """Return how many of so many fits are below -.5, how many are refusals, and the worst R^2."""
+    each = -(-fits // processes)
+    with ProcessPoolExecutor(processes) as pool:
+        parts = pool.map(_small, [each] * processes, range(first, first + fits, each))
+        below, refused, worst = zip(*parts, strict=True)
+    return sum(below), sum(refused), min(worst)
+
+
+def _small(fits: int, first: int) -> tuple[int, int, float]:
     shapes = [SHAPES[name] for name in ("friedman1", "line5", "heavy", "nothing", "clusters", "costs")]
     scores: dict[int, Callable[[int, Table, Table], float]] = {}
     found = []
@@ -230,11 +243,13 @@ def small(fits: int, first: int) -> tuple[int, int, float]:
             scores[d] = fit(Schema.numeric([f"x{j}" for j in range(d)], "y"), math.log(3))
         found.append(scores[d](seed, (X[:n], y[:n]), (X[n:], y[n:])))
     models = [value for value in found if not math.isnan(value)]
-    return sum(value < -0.5 for value in models), len(found) - len(models), min(models, default=math.nan)
+    return sum(value < -0.5 for value in models), len(found) - len(models), min(models, default=math.inf)
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "--small":
-        print(small(int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 0))
+        print(small(*map(int, sys.argv[2:])))
     else:
-        compare(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]) if len(sys.argv) > 3 else None)
+        folder, rows, *rest = sys.argv[1:]
+        before, regressor, splits = (*rest, *("", "boosted_trees", str(SPLITS))[len(rest) :])
+        compare(Path(folder), Path(rows), Path(before) if before else None, regressor, int(splits))

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import attrs
 
@@ -270,9 +270,24 @@ def _may_lack_its_share(certificate: Certificate) -> bool:
     return {"selector", "regressor"} <= roles and "select_share" not in as_document(certificate.plan)
 
 
+@runtime_checkable
+class PlansAgain(Protocol):
+    """A released model whose plan is no composition of installed parts, and which makes it again itself."""
+
+    def plan_again(self, certificate: Certificate, /) -> Plan:
+        """Return the plan of the certificate's public facts, budget and parts, and nothing else."""
+        ...
+
+
 def _plan_of(release: Release, select_share: float | None) -> Plan:
     certificate = release.certificate
     parts = {part.role: part for part in certificate.parts}
+    model: object = release.model
+    if isinstance(model, PlansAgain):
+        plan = model.plan_again(certificate)
+        if [part.role for part in certificate.parts] != [part.role for part in plan.parts]:
+            raise InvalidRelease("the release does not list the parts of its plan")
+        return plan
     if len(parts) < len(certificate.parts) or "accountant" not in parts or not parts.keys() <= PARTS.keys():
         raise InvalidRelease("the release does not list the parts of a plan, so it cannot be planned again")
     for part in parts.values():

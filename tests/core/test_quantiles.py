@@ -242,6 +242,18 @@ def test_from_records_needed_on_neither_center_nor_spread_lies_beyond_the_data(r
     assert max(chance_to_miss(0.8 * needed, *center), chance_to_miss(0.8 * needed, *spread)) > FAILURE
 
 
+@pytest.mark.parametrize(("times", "expected"), [(1.0, 2e-3), (1.5, 1e-5), (1.8, 5e-7)])
+def test_a_spread_beyond_all_data_is_as_rare_as_the_notes_say(times, expected):
+    epsilon, relation = 0.05, AR
+    records = math.ceil(times * records_needed(epsilon, relation))
+    distances, grid = np.abs(np.random.default_rng(3).normal(size=records)), spread_grid()
+    data = column(distances)
+    counts = data.sum(counts_around(target, grid))
+    scores = spread_scores(counts, 0.0, least_beyond(epsilon, relation))
+    law = np.exp(epsilon / rank_sensitivity(SPREAD_RANK, relation).range * scores)
+    assert law[grid > distances.max()].sum() / law.sum() == pytest.approx(expected, rel=0.7)
+
+
 @pytest.mark.parametrize(("lower", "upper"), [(0.0, 5e-324), (-1.7e308, 1.7e308), (0.0, 1.7e308)])
 def test_values_between_any_bounds_have_a_place(lower, upper):
     scaled = Fences.between(lower, upper).scale(np.array([-1.7e308, lower, 0.0, 5e-324, upper, 1.7e308]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import attrs
 
@@ -12,6 +12,9 @@ from dpkit_core.errors import InvalidRelease
 from dpkit_core.files.documents import Fields
 from dpkit_core.text import Shown, number_of
 from dpkit_core.validators import frozen_tuple
+
+if TYPE_CHECKING:
+    from dpkit_core import Certificate, Plan
 
 KIND = "categories"
 
@@ -64,6 +67,19 @@ class Categories:
         raise InvalidRelease(
             "the release lists categories and has nothing to predict with; compose a model with the schema "
             "that it filled in"
+        )
+
+    def plan_again(self, certificate: Certificate, /) -> Plan:
+        """Return the plan of a list of values of the certificate's columns."""
+        from dpkit_command_categories.planned import plan_of
+
+        parts = {part.role: part for part in certificate.parts}
+        options = parts["regressor"].options if "regressor" in parts else {}
+        return plan_of(
+            certificate.schema,
+            certificate.budget,
+            accountant=parts["accountant"].qualified if "accountant" in parts else None,
+            frequencies=options.get("frequencies") is True,
         )
 
     def shown(self) -> Shown:

@@ -210,6 +210,7 @@ def test_the_kind_is_told_from_the_methods():
         kind_of(dict)
 
 
+@pytest.mark.first(8)
 @parametrize_with_checks([Forgetful], expected_failures=FORGETFUL)
 def test_parametrized_checks_run(check):
     check()

@@ -183,6 +183,7 @@ def any_text(request):
     return page(request.getfixturevalue(request.param), "release.json")
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(  # headless Chromium opens no narrower window than 500
     ("any_text", "width"),
     [

@@ -13,22 +13,28 @@ in [-1, 1].
 
 *2. Start.* (n / 2, sum z) is released once: the noisy number of records and their mean.
 
-*3. A line* (squared loss). With q the features about their medians in units of their spread (of their range,
-if it is public), clipped to [-1, 1] and shrunk to a radius R from a noisy histogram of lengths, the sum of v
-v^T for v = (1, 2 q / R, sqrt(2) z), |v|^2 <= 7, is released once; ridge and shrinkage are post-processing, as
-in ``winsorized_least_squares``.
+*3. Clip* (squared and Poisson loss). The clip g is the 80 % quantile of |z - F| from noisy histograms of both
+sides, with F the start; with squared loss it is released again when F is the line, and is more where so much
+more is cut off on one side than on the other that the mean of all residuals would move by g / 20. With
+squared loss, two deviations of the noise on both numbers are not believed. Residuals are clipped to g and
+truncated to whole multiples of g / 2^15. Logistic residuals are in [-1, 1] already.
 
-*4. Clip* (squared and Poisson loss). The clip g is the 80 % quantile of |z - F| from a noisy histogram, with
-F the start or the line. Residuals are truncated to whole multiples of g / 2^15. Logistic residuals are in
-[-1, 1] already.
+*4. A line* (squared loss), by gradient descent with momentum. A row is (1/2, sqrt(3/4) q / R), no longer than
+1, truncated to whole multiples of 2^-14: q are the features about their means in units of their spread (of
+their range, if it is public), shrunk to R, 1.5 times the root of their mean square, both as the counts of
+cells tell them. Each round releases the sum of rows times residuals. A round costs what a tree does, knows
+the residuals of the last, and needs no matrix of moments, whose noise grows with the square of the number of
+columns. With d columns and the signal k below, the step size times rounds is 4 k / sqrt(d); as far as this is
+more than 1 a round, it is by momentum, which fades within an eighth of the rounds. The line is the mean over
+the second half of the rounds, shrunk by what noise alone would explain.
 
 *5. Trees.* Each is oblivious and drawn from public coins: D features, one per level, with a threshold each.
 The residuals of all records, clipped to g, are added up in the leaves, and the sums S are released. A leaf's
 value is
 
-    (travel / trees) S 2^D / n,
+    (travel / rounds) S 2^D / n,
 
-(times ``travel`` / ``trees``) the mean residual if all leaves had equally many records; n is the released
+(times ``travel`` / rounds) the mean residual if all leaves had equally many records; n is the released
 number. So no tree pays for counts, and a leaf with few records moves little, as it should. For the logistic
 loss the value is divided by p (1 - p) of the start, at least 1/10: a Newton step. Values are whole steps,
 too, so that residuals stay whole numbers. Features whose past splits had contrasts beyond their noise are
@@ -39,14 +45,13 @@ as often as a number (``dpkit_model_trees.drawing``).
 
 *Rule.* Let mu be one over the noise multiplier that a single Gaussian release with the whole budget would
 have, and k = n mu the signal (half of it under replace-one), n the released number. Then D = 3, or 4 from k =
-5000; travel = k / (5 * 2^D), from 1 to 100; the line is used from k = 300, with a ridge of .7 of the noise's
-spectral norm below k = 800 and .35 from there. Shares of mu^2: start .03, cells of features .10 with public
-bounds and .12 without, cells of the target .06, line .40, clip .06, and the rest for the trees. The rule was
-set on Abalone, cpu_act and elevators, and the 300, the 80 % and the shares after looking at wine, sulfur and
-brazil. The tenth of m, and that the signal is multiplied, on abalone, cpu_act, three tables of R (azpro,
-rwm5yr, DoctorVisits) and synthetic counts. If the schema gives an approximate number of records
-(``records_about``) that is too small for a line, no line is planned, and trees get its share; otherwise it is
-paid for and not used. For K classes k is divided by sqrt(K - 1), set on digits of scikit-learn.
+5000; travel = k / (5 * 2^D), from 1 to 100 (of all rounds, whether or not they grow a tree). Shares of mu^2:
+start .03, cells of features .10 with public bounds and .12 without, cells of the target .06, the clip .06 or,
+before and after the line, .08, and the rest for the rounds, of which the first .40 improve the line. The rule
+was set on Abalone, cpu_act and elevators, the 80 % and the shares after looking at wine, sulfur and brazil,
+the descent on the tables that ``docs/results/trees.md`` names. The tenth of m, and that the signal is
+multiplied, on abalone, cpu_act, three tables of R (azpro, rwm5yr, DoctorVisits) and synthetic counts. For K
+classes k is divided by sqrt(K - 1), set on digits of scikit-learn.
 
 *Privacy.* Every step is a Gaussian mechanism on a sum over records of a function of the record, of earlier
 releases and of public coins: F of a record, its leaf and its clipped residual are such functions, computed
@@ -55,8 +60,12 @@ accountant knows that all are Gaussian). L2 sensitivities, add-remove and replac
 
 - a count of cells in u columns: sqrt(u) and sqrt(2 u);
 - (n / 2, sum z): sqrt(5) / 2, the length of (1/2, 1), and 2, because n stays;
-- a histogram, of lengths and of residuals, by sign or not: 1 and sqrt(2);
-- the matrix: 7 and 7 sqrt(2) (``dpkit_core.mechanisms.moments``);
+- histograms of residuals by sign, in one cell of which a record is: 1 and sqrt(2);
+- a step of the line, in steps: 2^15, and 2^16 where a record is replaced by one with the opposite residual.
+  In whole units of 2^-14 the squares of a row add up to 2^28 (1 + 2^-46) at most, and so, being whole, to
+  2^28. Its product with a residual, of at most 2^15 in magnitude, is no longer than 2^29, and sums of such
+  products are whole. A factor of 1 + 2^-20 is for rounding sums to float64
+  (``dpkit_core.mechanisms.moments``);
 - the leaves of a tree, in steps: 2^15, since a record adds at most 2^15 to one of them; and 2^16, attained
   where a record is replaced by one in the same leaf with the opposite residual;
 - of K classes: the counts 1 and sqrt(2), since a record is in one of K + 1 cells. The leaves of a tree, in
@@ -87,6 +96,7 @@ from dpkit_model_trees.drawing import DEEPEST, Trees, feature_weights
 from dpkit_core import (
     AnyDataset,
     Block,
+    Forecast,
     Kept,
     Meter,
     Refusal,
@@ -97,7 +107,7 @@ from dpkit_core import (
     WinsorizedLinearModel,
     calibrate_events,
 )
-from dpkit_core.mechanisms.fences import MISSED_TARGET
+from dpkit_core.mechanisms.fences import MISSED_TARGET, about
 from dpkit_core.mechanisms.moments import MOST_RECORDS
 from dpkit_core.privacy.events import Event
 from dpkit_core.validators import positive, whole_number
@@ -112,7 +122,12 @@ from dpkit_regressor_boosted_trees.grow import grow
 from dpkit_regressor_boosted_trees.learning import Learning
 from dpkit_regressor_boosted_trees.line import along, fitted_line
 from dpkit_regressor_boosted_trees.losses import LOSSES, OBJECTIVES, loss_for, softmax
-from dpkit_regressor_boosted_trees.settings import LINE_SHARE, MOST_TREES, BoostedTreesSettings
+from dpkit_regressor_boosted_trees.settings import (
+    BEATS_MEAN,
+    LINE_SHARE,
+    MOST_TREES,
+    BoostedTreesSettings,
+)
 from dpkit_regressor_boosted_trees.start import Start, released_start
 
 
@@ -125,24 +140,24 @@ class BoostedTreesRegressor:
     probabilities.
 
     Neighboring relation: both. L2 sensitivities: of counts in u columns sqrt(u) (sqrt(2 u) under
-    replace-one), of number and sum sqrt(5) / 2 (2), of histograms 1 (sqrt(2)), of the matrix 7 (7 sqrt(2)),
-    of the leaves of a tree 1 (2) in units of the clip, of several classes sqrt(2) (2 sqrt(2)).
+    replace-one), of number and sum sqrt(5) / 2 (2), of histograms 1 (sqrt(2)), of a step of the line and of
+    the leaves of a tree 1 (2) in units of the clip, of several classes sqrt(2) (2 sqrt(2)).
 
     Events: only ``Gaussian``. Four for a target without bounds, two for columns with bounds and four for
-    those without; one for the start; two for the line, with squared loss, and one for the clip, with squared
-    and Poisson loss; one for each tree.
+    those without; one for the start; one for the clip, with Poisson loss, and two with squared loss; one for
+    each round.
 
     Parameters
     ----------
     trees
-        Number of trees; more take time but no budget. From a few hundred on, they matter little.
+        Number of rounds, of which each grows a tree or, with squared loss, improves the line; more take time
+        but no budget. From a few hundred on, they matter little.
     depth
         Depth of each tree, from 1 to 8; by default from the rule in the notes of the module.
     travel
         Learning rate times number of trees; by default from the rule.
     line_share
-        Share of the line in the budget, as squares of inverse noise multipliers; 0 for none. There is no
-        line, either, if the schema's approximate number of records is too small for one.
+        Share of the rounds that improve the line, with squared loss; 0 for no line.
     loss
         ``squared``, ``logistic``, ``softmax``, or ``auto``: by the schema's target, one of these three.
         ``poisson`` is for counts and other nonnegative targets whose spread grows with their mean. A target
@@ -184,7 +199,7 @@ class BoostedTreesRegressor:
     loss: str = attrs.field(default="auto", validator=attrs.validators.in_(("auto", *LOSSES)))
 
     def plan(self, request: Request, /) -> StagePlan:
-        """Return counts, number and sum, a matrix, and as many sums in leaves as there are trees.
+        """Return counts, number and sum, histograms for clips, and one sum for each round.
 
         Raises
         ------
@@ -195,33 +210,43 @@ class BoostedTreesRegressor:
         """
         target, loss = request.schema.target, loss_for(request.schema.target, self.loss)
         features = request.schema.features
-        fitted = BoostedTreesSettings(
+        line_rounds = int(self.line_share * self.trees) if loss == "squared" else 0
+        settings = BoostedTreesSettings(
             features=request.k,
             bounded=min(request.k, sum(not known(f) and f.bounds is not None for f in features)),
             unbounded=min(request.k, sum(f.bounds is None for f in features)),
             target_bounds=target.bounds,
             loss=loss,
             classes=len(target.classes),
-            line_share=self.line_share if loss == "squared" else 0.0,
-            trees=self.trees,
+            line_rounds=line_rounds,
+            trees=self.trees - line_rounds,
             depth=self.depth,
             travel=self.travel,
             mu=1.0,
             neighboring=request.neighboring,
         )
 
-        def calibrated(settings: BoostedTreesSettings) -> BoostedTreesSettings:
-            def events(mu: float) -> tuple[Event, ...]:
-                return attrs.evolve(settings, mu=mu).events
+        def events(mu: float) -> tuple[Event, ...]:
+            return attrs.evolve(settings, mu=mu).events
 
-            return attrs.evolve(settings, mu=calibrate_events(events, request, relative_error=1e-5))
-
-        chosen, size = calibrated(fitted), request.schema.size
-        if size is not None and chosen.line_share and not chosen.rule(size).line:
-            # The line would be paid for and not used: the trees get its share, if it is public that few come.
-            chosen = calibrated(attrs.evolve(fitted, line_share=0.0))
+        chosen = attrs.evolve(settings, mu=calibrate_events(events, request, relative_error=1e-5))
         refusals = MISSED_TARGET if chosen.target_bounds is None else {}
         return StagePlan(chosen.events, settings=chosen, refusals=refusals)
+
+    def forecast(self, plan: StagePlan, request: Request, /) -> tuple[Forecast, ...]:
+        """Return from how many records on trees may be expected to beat the mean; with squared loss."""
+        settings = plan.settings_as(BoostedTreesSettings)
+        if settings.loss != "squared":
+            return ()
+        needed = BEATS_MEAN / settings.signal(1.0)
+        return (
+            Forecast(
+                f"from about {about(needed)} records on, it mostly beats the mean of the target, if a line "
+                "explains about half of the target; how much there is to explain is no public fact",
+                records=needed,
+                remedy="use fewer features, give public bounds, or a larger budget",
+            ),
+        )
 
     def fit(
         self, data: AnyDataset, plan: StagePlan, meter: Meter, /
@@ -235,11 +260,9 @@ class BoostedTreesRegressor:
             return Refusal(next(iter(MISSED_TARGET)))
         columns = known_columns(data, settings, meter)
         start = released_start(data, target, settings, meter)
-        rule = settings.rule(start.records)
         line = None
-        if settings.line_share:
-            found = fitted_line(data, columns, start, ridge=rule.ridge, settings=settings, meter=meter)
-            line = found if rule.line else None  # paid for in any case, and sometimes mostly noise
+        if settings.line_rounds:
+            line = fitted_line(data, columns, start, settings=settings, meter=meter)
         errors = functools.partial(_errors, start=start, line=line, columns=columns)
         learning = _kept(data, columns, errors)
         objective = OBJECTIVES[settings.loss](learning, start, settings, meter)

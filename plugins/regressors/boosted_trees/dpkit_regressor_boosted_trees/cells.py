@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
-from dpkit_model_trees.drawing import MOST_THRESHOLDS
+from dpkit_model_trees.drawing import MOST_THRESHOLDS, feature_weights
 
 from dpkit_core.mechanisms.cells import Cells, counts_sensitivity, private_cells
 from dpkit_core.mechanisms.fences import LEAST_WIDTH, Fences
@@ -19,12 +19,27 @@ if TYPE_CHECKING:
     from dpkit_regressor_boosted_trees.settings import BoostedTreesSettings
 
 
+#: Ranks whose quantiles stand for the values of a column.
+MIDDLES = (np.arange(128) + 0.5) / 128
+
+
 @attrs.frozen(eq=False)
 class KnownColumn:
-    """What is known about a column: thresholds for trees, and fences for the line."""
+    """What is known about a column.
+
+    Attributes
+    ----------
+    thresholds
+        For trees.
+    fences
+        For the line, about the mean of what is in them.
+    square
+        The mean square of the column, about the center of the fences and in units of their width.
+    """
 
     thresholds: Vector
     fences: Fences
+    square: float
 
     @classmethod
     def of(cls, cells: Cells, bounds: tuple[float, float] | None) -> KnownColumn:
@@ -35,11 +50,15 @@ class KnownColumn:
             width = 2 * max(2 * (center - lower), 2 * (upper - center), center - low, high - center)
         else:
             width = min(bounds[1] - bounds[0], LARGEST)
-        return cls(cells.thresholds(MOST_THRESHOLDS), Fences(center, max(width, LEAST_WIDTH)))
+        fences = Fences(center, max(width, LEAST_WIDTH))
+        values = fences.scale(cells.quantiles(MIDDLES))
+        about_mean = Fences(center + fences.width * float(values.mean()), fences.width)
+        return cls(cells.thresholds(MOST_THRESHOLDS), about_mean, float(values.var()))
 
-
-#: The indicator of a category, or of missing values: nothing has to be learned from data.
-INDICATOR = KnownColumn(np.array([0.5]), Fences(0.0, 1.0))
+    @classmethod
+    def indicator(cls, weight: float) -> KnownColumn:
+        """Return what is known about an indicator of missing values, or of one of 1 / weight^2 categories."""
+        return cls(np.array([0.5]), Fences(0.0, 1.0), min(weight**2, 1 / 4))
 
 
 def known(feature: Feature) -> bool:
@@ -74,7 +93,7 @@ def target_interval(data: AnyDataset, settings: BoostedTreesSettings, meter: Met
 
 def known_columns(data: AnyDataset, settings: BoostedTreesSettings, meter: Meter) -> list[KnownColumn]:
     """Return what is known about each column, from public facts and counts of cells."""
-    columns = [INDICATOR] * len(data.features)
+    columns = [KnownColumn.indicator(weight) for weight in feature_weights(data.features).tolist()]
     for step, planned in (("bounded", settings.bounded), ("unbounded", settings.unbounded)):
         if not planned:
             continue

@@ -1,19 +1,77 @@
-"""Histograms of lengths over descending edges, released once each: for a radius and for a clip."""
+"""Histograms of lengths over descending edges, for the clip of residuals."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 import numpy as np
 
+from dpkit_core import Sum
+from dpkit_regressor_boosted_trees.settings import CLIP_RANK, CLIPS
+
 if TYPE_CHECKING:
-    from dpkit_core import Integers, Matrix, Meter, Vector
+    import numpy.typing as npt
+
+    from dpkit_core import Integers, Kept, Matrix, Meter, Vector
     from dpkit_regressor_boosted_trees.settings import BoostedTreesSettings
 
 
-def row_lengths(rows: Matrix) -> Vector:
-    """Return the length of each row, summed along the row, independently of the others."""
-    return np.sqrt(np.square(rows).sum(axis=1))
+#: What each clip cuts off a length in the middle of each cell.
+CUT = np.maximum(np.append(CLIPS[0], np.sqrt(CLIPS[1:] * CLIPS[:-1])) - CLIPS[:, np.newaxis], 0.0)
+
+#: How much more may be cut off on one side than on the other, in clips per record, and the deviations of the
+#: noise on that, and on the number of lengths beyond a clip, that are not believed.
+SKEW = 0.05
+DOUBTED = 2.0
+
+
+class Learner(Protocol):
+    """What is kept of some records, with what is left to learn of each."""
+
+    @property
+    def targets(self) -> Vector:
+        """One for each record."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, part: slice, /) -> Self: ...
+
+
+SomeLearner = TypeVar("SomeLearner", bound=Learner)
+
+
+def released_clip(
+    learning: Kept[SomeLearner], records: float, settings: BoostedTreesSettings, meter: Meter
+) -> float:
+    """Return the clip of targets: a quantile of their lengths, or more where they are skewed.
+
+    Where far more is cut off on one side than on the other, what is learned would be far from means.
+    """
+    above, below = released_sides(learning, settings, meter)
+    noise = math.sqrt(2) * settings.multiplier("clip") * settings.histogram_sensitivity
+    uneven = np.abs(CUT @ (above - below)[:-1])
+    skewed = uneven > SKEW * records * CLIPS + DOUBTED * noise * np.linalg.norm(CUT, axis=1)
+    # Too large a clip costs far more than too small a one: all noise later on is in proportion to it.
+    beyond = (1 - CLIP_RANK) * records + DOUBTED * noise * np.sqrt(np.arange(1, CLIPS.size + 1))
+    return least_clip(skewed, above + below, beyond)
+
+
+def released_sides(learning: Kept[SomeLearner], settings: BoostedTreesSettings, meter: Meter) -> Matrix:
+    """Return noisy histograms of the lengths of targets above 0, and of the others."""
+    return noisy(learning.sum(Sum(_lengths_by_sign, (2, CLIPS.size + 1), bound=1)), "clip", settings, meter)
+
+
+def _lengths_by_sign(state: Learner) -> Integers:
+    targets = state.targets
+    return np.array([histogram(np.abs(targets[side]), CLIPS) for side in (targets > 0, targets <= 0)])
+
+
+def least_clip(too_much: npt.NDArray[np.bool_], counts: Vector, beyond: Vector | float) -> float:
+    """Return the larger of two clips: before the first that cuts off too much, and that of ``smallest``."""
+    largest = CLIPS[max(int(too_much.argmax()) - 1, 0)] if too_much.any() else CLIPS[-1]
+    return max(float(largest), smallest(CLIPS, counts, beyond))
 
 
 def histogram(values: Vector, edges: Vector) -> Integers:
@@ -21,8 +79,8 @@ def histogram(values: Vector, edges: Vector) -> Integers:
     return np.bincount(np.searchsorted(-edges, -values, side="left"), minlength=edges.size + 1)
 
 
-def smallest(edges: Vector, counts: Vector, above: float) -> float:
-    """Return the last of descending edges with at most ``above`` values beyond it, by noisy counts."""
+def smallest(edges: Vector, counts: Vector, above: Vector | float) -> float:
+    """Return the last of descending edges before one with more than ``above`` values beyond it."""
     over = np.flatnonzero(np.cumsum(counts)[:-1] > above)
     return float(edges[max(over[0] - 1, 0) if over.size else -1])
 

@@ -9,32 +9,22 @@ import numpy as np
 
 from dpkit_core import Neighboring
 from dpkit_core.mechanisms.cells import cells_events, counts_sensitivity
-from dpkit_core.mechanisms.moments import ROUNDING, second_moment_event
+from dpkit_core.mechanisms.moments import ROUNDING
 from dpkit_core.privacy.events import Event, Gaussian, Repeated
 
-#: Shares of the budget, as squares of inverse noise multipliers; trees get the rest.
+#: Shares of the budget, as squares of inverse noise multipliers; the rounds get the rest.
 START_SHARE = 0.03
 TARGET_SHARE = 0.06
 BOUNDED_SHARE = 0.10
 UNBOUNDED_SHARE = 0.12
-LINE_SHARE = 0.40
-CLIP_SHARE = 0.06
+CLIP_SHARE, TWO_CLIPS_SHARE = 0.06, 0.08
 
-#: Share of the radius of rows in the budget of the line.
-RADIUS_SHARE = 0.10
+#: Share of the rounds that improve the line; the others grow a tree each.
+LINE_SHARE = 0.40
 
 #: Weight of the number of records, where the sum of the target has 1: a fifth of the precision of the
 #: release.
 COUNT_WEIGHT = 0.5
-
-#: Weights of q / R and z in a row of the matrix, where the record itself has 1; the norm of such a row.
-FEATURE_WEIGHT = 2.0
-LABEL_WEIGHT = math.sqrt(2.0)
-NORM = math.sqrt(7.0)
-
-#: Candidates for the radius, descending, in units of the largest length, and the share of rows within it.
-RADII = np.exp2(-np.arange(25) / 4)
-RADIUS_RANK = 15 / 16
 
 #: Candidates for the clip of residuals, descending, and the share of residuals within it.
 CLIPS = 2 * np.exp2(-np.arange(61) / 3)
@@ -46,12 +36,9 @@ STEPS = 2**15
 #: The largest number of trees: with limited leaf values, residuals then fit into 32 bits.
 MOST_TREES = 2**12
 
-#: Depths of trees, and the signals (records over the noise of a sum) from which on they are deeper, and from
-#: which on a line is used, with which ridge.
+#: Depths of trees, and the signal (records over the noise of a sum) from which on they are deeper.
 DEPTHS = (3, 4)
 DEEP_FROM = 5000.0
-LINE_FROM = 300.0
-RIDGE, CALM_RIDGE, CALM_FROM = 0.7, 0.35, 800.0
 
 #: Travel per signal in a leaf, between 1, a single mean, and a limit beyond which nothing is left to learn.
 TRAVEL = 0.2
@@ -59,6 +46,9 @@ FARTHEST = 100.0
 
 #: A step of a tree into leaves of unequal sizes is stable up to 2.
 STABLE = 1.5
+
+#: The signal from which on trees beat the mean of the target on most tables (``docs/results/trees.md``).
+BEATS_MEAN = 100.0
 
 #: A lower limit on the noisy number of records, so that quotients are finite.
 FEWEST = 10.0
@@ -70,20 +60,17 @@ class Rule:
 
     depth: int
     travel: float
-    line: bool
-    ridge: float
 
     @classmethod
-    def of(cls, signal: float, trees: int, depth: int | None = None, travel: float | None = None) -> Rule:
+    def of(cls, signal: float, rounds: int, depth: int | None = None, travel: float | None = None) -> Rule:
         """Return the rule for a signal; options that are given are kept.
 
-        >>> Rule.of(1000.0, trees=1000)
-        Rule(depth=3, travel=25.0, line=True, ridge=0.35)
+        >>> Rule.of(1000.0, rounds=1000)
+        Rule(depth=3, travel=25.0)
         """
         depth = depth or DEPTHS[signal >= DEEP_FROM]
-        farthest = min(FARTHEST, STABLE * trees / 2**depth)
-        travel = travel or min(max(TRAVEL * signal / 2**depth, 1.0), farthest)
-        return cls(depth, travel, signal >= LINE_FROM, RIDGE if signal < CALM_FROM else CALM_RIDGE)
+        farthest = min(FARTHEST, STABLE * rounds / 2**depth)
+        return cls(depth, travel or min(max(TRAVEL * signal / 2**depth, 1.0), farthest))
 
 
 @attrs.frozen
@@ -102,9 +89,11 @@ class BoostedTreesSettings:
         Squared, logistic, softmax or poisson.
     classes
         Number of classes for softmax loss; else 0.
-    line_share
-        Share of the line, 0 for none.
-    trees, depth, travel
+    line_rounds
+        Number of rounds that improve the line; 0 without one.
+    trees
+        Number of rounds that grow a tree.
+    depth, travel
         The options; None if the rule decides.
     mu
         One over the noise multiplier of a single Gaussian release with this budget.
@@ -118,7 +107,7 @@ class BoostedTreesSettings:
     target_bounds: tuple[float, float] | None
     loss: str
     classes: int
-    line_share: float
+    line_rounds: int
     trees: int
     depth: int | None
     travel: float | None
@@ -134,22 +123,27 @@ class BoostedTreesSettings:
             "bounded": BOUNDED_SHARE * self.bounded / columns,
             "unbounded": UNBOUNDED_SHARE * self.unbounded / columns,
             "start": START_SHARE,
-            "radius": self.line_share * RADIUS_SHARE,
-            "matrix": self.line_share * (1 - RADIUS_SHARE),
-            "clip": CLIP_SHARE if self.clipped else 0.0,
+            "clip": TWO_CLIPS_SHARE if self.line_rounds else CLIP_SHARE if self.clipped else 0.0,
         }
-        return shares | {"trees": 1 - math.fsum(shares.values())}
+        return shares | {"rounds": 1 - math.fsum(shares.values())}
 
     def multiplier(self, step: str) -> float:
         """Return the noise multiplier of each release of a step; of cells, of the first count."""
         match step:
             case "target" | "bounded" | "unbounded":
                 releases = 2  # the first count, and all others together
-            case "trees":
-                releases = self.trees
+            case "rounds":
+                releases = self.rounds
+            case "clip":
+                releases = 2 if self.line_rounds else 1  # before the line and before the trees
             case _:
                 releases = 1
         return math.sqrt(releases / self.shares[step]) / self.mu
+
+    @property
+    def rounds(self) -> int:
+        """Number of rounds, of which each costs the same."""
+        return self.line_rounds + self.trees
 
     @property
     def clipped(self) -> bool:
@@ -179,6 +173,11 @@ class BoostedTreesSettings:
         return math.sqrt(2) * steps if self.classes else steps
 
     @property
+    def gradient_sensitivity(self) -> float:
+        """L2 sensitivity of a step of the line, in steps."""
+        return self.leaf_sensitivity * ROUNDING
+
+    @property
     def leaves(self) -> int:
         """Number of leaves with released sums: that of the deepest trees that the rule may choose."""
         return int(2 ** (self.depth or DEPTHS[-1]))
@@ -206,19 +205,21 @@ class BoostedTreesSettings:
             events.append(gaussian("start", self.histogram_sensitivity, self.classes + 1))
         else:
             events.append(gaussian("start", self.start_sensitivity, 2))
-        if self.line_share:
-            events.append(gaussian("radius", self.histogram_sensitivity, RADII.size + 1))
-            matrix = self.multiplier("matrix")
-            events.append(second_moment_event(matrix, relation, norm=NORM, columns=self.features + 2))
-        if self.clipped:
-            signs = (2,) if self.loss == "poisson" else ()
-            events.append(gaussian("clip", self.histogram_sensitivity, *signs, CLIPS.size + 1))
-        leaves = gaussian("trees", self.leaf_sensitivity, *self.leaf_shape)
+        clip = gaussian("clip", self.histogram_sensitivity, 2, CLIPS.size + 1) if self.clipped else None
+        if self.line_rounds:
+            assert clip is not None  # only squared loss has a line
+            gradient = gaussian("rounds", self.gradient_sensitivity, self.features + 1)
+            events += [clip, Repeated(gradient, self.line_rounds)]
+        if clip is not None:
+            events.append(clip)
+        leaves = gaussian("rounds", self.leaf_sensitivity, *self.leaf_shape)
         return (*events, Repeated(leaves, self.trees))
+
+    def signal(self, records: float) -> float:
+        """Return a released number of records, divided by the noise of a sum for the whole budget."""
+        signal = records * self.mu / (2 if self.neighboring is Neighboring.REPLACE_ONE else 1)
+        return signal / math.sqrt(self.classes - 1) if self.classes else signal
 
     def rule(self, records: float) -> Rule:
         """Return how trees are grown for a released number of records."""
-        signal = records * self.mu / (2 if self.neighboring is Neighboring.REPLACE_ONE else 1)
-        if self.classes:
-            signal /= math.sqrt(self.classes - 1)
-        return Rule.of(signal, self.trees, self.depth, self.travel)
+        return Rule.of(self.signal(records), self.rounds, self.depth, self.travel)

@@ -15,7 +15,8 @@ from dpkit_check.pytest import parametrize_with_checks
 from dpkit_check.trial import CheckFailed, Trial
 from dpkit_model_trees import TreesModel
 from dpkit_regressor_boosted_trees import BoostedTreesRegressor
-from dpkit_regressor_boosted_trees.line import solve
+from dpkit_regressor_boosted_trees.cells import KnownColumn
+from dpkit_regressor_boosted_trees.line import ROW_UNITS, Descending, averaged_noise
 from dpkit_regressor_boosted_trees.losses.logistic import LogisticLoss
 from dpkit_regressor_boosted_trees.losses.poisson import PoissonLoss
 from dpkit_regressor_boosted_trees.losses.softmax import SoftmaxLoss
@@ -23,14 +24,15 @@ from dpkit_regressor_boosted_trees.losses.squared import SquaredLoss
 from dpkit_regressor_boosted_trees.settings import (
     DEPTHS,
     LINE_SHARE,
-    NORM,
     STEPS,
     BoostedTreesSettings,
     Rule,
 )
+from dpkit_regressor_boosted_trees.start import Start
 from scipy.special import xlogy
 
 from dpkit_core import (
+    Block,
     Budget,
     Column,
     Dataset,
@@ -47,6 +49,7 @@ from dpkit_core import (
     verify,
 )
 from dpkit_core.errors import PlanViolation, Unsuitable
+from dpkit_core.mechanisms.fences import Fences
 from dpkit_core.pipeline.observers import Observers
 from dpkit_core.privacy.events import Gaussian, Repeated
 
@@ -131,7 +134,7 @@ def steps_of(plan: StagePlan, facts: Schema) -> list[str]:
     s = plan.settings_as(BoostedTreesSettings)
     names = ["target"] * 4 * (s.target_bounds is None) + ["bounded"] * 2 * (s.bounded > 0)
     names += ["unbounded"] * 4 * (s.unbounded > 0)
-    return [*names, "start", "radius", "matrix", "clip", *["leaves"] * s.trees]
+    return [*names, "start", "clip", *["gradient"] * s.line_rounds, "clip", *["leaves"] * s.trees]
 
 
 @pytest.mark.first(2)
@@ -154,9 +157,9 @@ def test_sensitivities_are_reached_and_never_passed(relation: Neighboring, bound
         for step, ratio in zip(steps, ratios(one, two, plan, seed), strict=True):
             assert ratio <= 1 + 1e-12, (step, ratio)
             largest[step] = max(largest[step], ratio)
-    # Rows of the matrix are rarely both orthogonal and as long as may be; the core has tests for that.
+    # Records that replace each other are rarely as long as may be and both clipped.
     assert {
-        step: ratio for step, ratio in largest.items() if ratio < (0.8 if step == "matrix" else 0.999)
+        step: ratio for step, ratio in largest.items() if ratio < (0.9 if step == "gradient" else 0.999)
     } == {}
 
 
@@ -189,7 +192,10 @@ def test_sensitivities_of_counts_are_reached_and_never_passed(relation: Neighbor
             assert ratio <= 1 + 1e-12, (step, ratio)
             largest[step] = max(largest[step], ratio)
     # More than half of a claim, in each step: none of them could be halved.
-    assert {step: ratio for step, ratio in largest.items() if ratio < 0.999} == {}
+    # Records that replace each other are rarely as long as may be and both clipped.
+    assert {
+        step: ratio for step, ratio in largest.items() if ratio < (0.9 if step == "gradient" else 0.999)
+    } == {}
 
 
 @pytest.mark.parametrize("scores", [[-800.0, 0.0, 3.0, 1e4], [0.0, 0.0, 0.0, 0.0]])
@@ -340,16 +346,16 @@ def test_what_is_planned_are_these_gaussians(relation: Neighboring) -> None:
     plan = planned(schema(relation, bounds=False))
     settings = plan.settings_as(BoostedTreesSettings)
     one, two = (2**0.5, 2.0) if relation is RO else (1.0, 2**0.5)
-    sums, matrix, leaf = (2.0, 7 * 2**0.5, 2.0) if relation is RO else (1.25**0.5, 7.0, 1.0)
-    events = [event for event in plan.events if isinstance(event, Gaussian)]
-    expected = [one] * 4 + [two] * 4 + [sums, one, matrix, one]
-    assert [event.sensitivity for event in events] == pytest.approx(expected, rel=1e-5)
-    last = plan.events[-1]
-    assert isinstance(last, Repeated)
-    assert isinstance(last.event, Gaussian)
-    assert last.event.sensitivity == leaf * STEPS
-    assert (last.count, last.event.shape) == (4, (2 ** DEPTHS[-1],))
-    precision = sum(1 / event.noise_multiplier**2 for event in events) + 4 / last.event.noise_multiplier**2
+    sums, round_ = (2.0, 2.0 * STEPS) if relation is RO else (1.25**0.5, 1.0 * STEPS)
+    single = [event for event in plan.events if isinstance(event, Gaussian)]
+    expected = [one] * 4 + [two] * 4 + [sums, one, one]
+    assert [event.sensitivity for event in single] == pytest.approx(expected, rel=1e-5)
+    rounds = [event for event in plan.events if isinstance(event, Repeated)]
+    events = [event.event for event in rounds if isinstance(event.event, Gaussian)]
+    assert [event.sensitivity for event in events] == pytest.approx([round_] * 2, rel=1e-5)
+    assert [event.count for event in rounds] == [1, 3]
+    assert [event.shape for event in events] == [(3,), (2 ** DEPTHS[-1],)]
+    precision = sum(1 / event.noise_multiplier**2 for event in [*single, *[events[0]], *[events[1]] * 3])
     assert precision == pytest.approx(settings.mu**2)
 
 
@@ -357,7 +363,7 @@ def test_columns_that_need_no_counts_cost_nothing() -> None:
     categories = Schema((Column("c", "categorical", categories=("a", "b")),), Column("y", lower=0, upper=1))
     settings = planned(categories).settings_as(BoostedTreesSettings)
     assert (settings.bounded, settings.unbounded) == (0, 0)
-    assert settings.shares["trees"] == pytest.approx(1 - 0.03 - 0.06 - LINE_SHARE)
+    assert settings.shares["rounds"] == pytest.approx(1 - 0.03 - 0.08)
 
 
 def test_missing_values_have_a_branch_of_their_own_that_costs_nothing() -> None:
@@ -422,7 +428,7 @@ def test_a_line_is_learned() -> None:
     rng = np.random.default_rng(1)
     X = rng.uniform(-1, 1, (4000, 3))
     y = X @ [0.5, -0.3, 0.0] + 0.01 * rng.normal(size=4000)
-    release = released(X, y, schema(bounds=True, d=3), epsilon=20.0, trees=50)
+    release = released(X, y, schema(bounds=True, d=3), epsilon=20.0, trees=200)
     assert isinstance(release.model, TreesModel)
     assert release.model.linear is not None
     assert r_squared(y, release.model.linear.predict(X)) > 0.99
@@ -572,11 +578,12 @@ def test_poisson_loss_wants_no_negative_counts(target: Column) -> None:
         planned(classes(), Counting())
 
 
-def test_poisson_loss_spends_the_share_of_the_line_on_trees() -> None:
+def test_poisson_loss_spends_the_rounds_of_the_line_on_trees() -> None:
     settings = planned(counts(bounds=True), Counting()).settings_as(BoostedTreesSettings)
     squared = planned(counts(bounds=True)).settings_as(BoostedTreesSettings)
-    assert settings.shares["trees"] == pytest.approx(squared.shares["trees"] + LINE_SHARE)
-    assert len(settings.events) == len(squared.events) - 2
+    assert (squared.line_rounds, squared.trees) == (int(4 * LINE_SHARE), 4 - int(4 * LINE_SHARE))
+    assert (settings.line_rounds, settings.trees) == (0, 4)
+    assert settings.shares["rounds"] == pytest.approx(squared.shares["rounds"] + 0.02)
 
 
 def test_logistic_loss_wants_labels() -> None:
@@ -589,29 +596,14 @@ def test_logistic_loss_wants_labels() -> None:
 # Pieces
 
 
-def test_a_line_is_not_paid_for_where_it_is_public_that_records_are_too_few() -> None:
-    def stage(records_about: int | None) -> BoostedTreesSettings:
-        facts = attrs.evolve(schema(bounds=True), records_about=records_about)
-        return planned(facts, epsilon=0.1).settings_as(BoostedTreesSettings)
-
-    few, unknown, many = (stage(records) for records in (3000, None, 30_000))
-    assert few.line_share == 0
-    assert unknown == many
-    assert unknown.line_share > 0
-    assert few.mu == pytest.approx(unknown.mu, rel=1e-3)
-    assert few.shares["trees"] == pytest.approx(unknown.shares["trees"] + unknown.line_share)
-    assert len(few.events) == len(unknown.events) - 2
-
-
 def test_the_rule_follows_the_signal() -> None:
-    assert Rule.of(100.0, 1000) == Rule(3, 2.5, False, 0.7)
-    assert Rule.of(300.0, 1000) == Rule(3, 7.5, True, 0.7)
-    assert Rule.of(800.0, 1000) == Rule(3, 20.0, True, 0.35)
-    assert Rule.of(5000.0, 1000) == Rule(4, 62.5, True, 0.35)
+    assert Rule.of(100.0, 1000) == Rule(3, 2.5)
+    assert Rule.of(800.0, 1000) == Rule(3, 20.0)
+    assert Rule.of(5000.0, 1000) == Rule(4, 62.5)
     assert Rule.of(1.0, 1000).travel == 1.0
     assert Rule.of(1e6, 1000).travel == 1.5 * 1000 / 16
     assert Rule.of(1e6, 4096).travel == 100.0
-    assert Rule.of(1e6, 1000, depth=6, travel=3.0) == Rule(6, 3.0, True, 0.35)
+    assert Rule.of(1e6, 1000, depth=6, travel=3.0) == Rule(6, 3.0)
     replaced = planned(schema(RO, bounds=True)).settings_as(BoostedTreesSettings)
     added = planned(schema(bounds=True)).settings_as(BoostedTreesSettings)
     assert replaced.rule(4000.0).travel == pytest.approx(added.rule(2000.0).travel, rel=1e-6)
@@ -637,13 +629,51 @@ def test_logistic_residuals_are_label_less_probability() -> None:
 
 def test_without_noise_the_line_is_that_of_least_squares() -> None:
     rng = np.random.default_rng(4)
-    q = rng.uniform(-0.5, 0.5, (500, 3))
-    z = q @ [0.6, -0.2, 0.1] + 0.1 + 0.05 * rng.normal(size=500)
-    v = np.column_stack([np.ones(500), 2 * q, np.sqrt(2) * z])
-    assert np.linalg.norm(v, axis=1).max() < NORM
-    intercept, slopes = solve(v.T @ v, 0.0, 500.0, 0.7)
-    expected = np.linalg.lstsq(np.column_stack([np.ones(500), 2 * q]), z, rcond=None)[0]
-    assert [intercept, *slopes] == pytest.approx(expected)
+    X = rng.uniform(-0.5, 0.5, (500, 3))
+    y = X @ [0.6, -0.2, 0.1] + 0.1 + 0.05 * rng.choice([-1.0, 1.0], size=500)
+    release = released(X, y, schema(bounds=True, d=3), epsilon=1e5, trees=1000)
+    assert isinstance(release.model, TreesModel)
+    assert release.model.linear is not None
+    expected = np.linalg.lstsq(np.column_stack([X, np.ones(500)]), y, rcond=None)[0]
+    assert release.model.linear.coefficients == pytest.approx(2 * expected[:3], abs=0.02)  # bounds are 2 wide
+
+
+def test_steps_of_the_line_are_exact_products_of_rows_no_longer_than_1() -> None:
+    rng = np.random.default_rng(5)
+    rows = rng.integers(-(2**13), 2**13, (50, 4)).astype(np.int16)
+    state = Descending(rows, rng.normal(size=50), np.zeros(50))
+    weights = rng.integers(-(2**26), 2**26, 4).astype(float)
+    moved = state.at(weights, clip=0.5)
+    predicted = rows.astype(object) @ weights.astype(int).astype(object) / (2**14 * 2**20)
+    steps = np.trunc(np.clip((state.targets - predicted.astype(float)) * (STEPS / 0.5), -STEPS, STEPS))
+    assert moved.residuals.tolist() == steps.tolist()
+    assert moved.gradient().tolist() == (rows.T.astype(int) @ steps.astype(int)).tolist()
+    assert moved[3:7].gradient().tolist() == (rows[3:7].T.astype(int) @ steps[3:7].astype(int)).tolist()
+
+
+def test_rows_of_the_line_are_no_longer_than_1() -> None:
+    X = np.random.default_rng(6).choice([-1.0, -0.7, 0.0, 1e-9, 1.0], (4000, 9))
+    columns = [KnownColumn(np.array([0.5]), Fences(0.0, 1.0), 0.2)] * 9
+    start = Start(Fences(0.0, 1.0), 4000.0, 0.0)
+    rows = Descending.of(Block(X, X[:, 0]), columns, 1.7, start).rows.astype(int)
+    squares = np.square(rows).sum(axis=1)
+    assert squares.max() <= ROW_UNITS**2
+    assert squares.max() > 0.999 * ROW_UNITS**2
+
+
+@pytest.mark.parametrize(
+    ("step", "momentum", "curvature"), [(1.0, 0.0, 0.3), (1.0, 0.9, 0.02), (0.4, 0.0, 0.0)]
+)
+def test_noise_of_a_line_is_what_simulated_descents_have(
+    step: float, momentum: float, curvature: float
+) -> None:
+    rng, rounds = np.random.default_rng(8), 30
+    weights, velocity, average = np.zeros((3, 20_000))
+    for t in range(rounds):
+        velocity = momentum * velocity + step * (rng.normal(size=20_000) - curvature * weights)
+        weights = weights + velocity
+        average += weights / 15 * (t >= 15)
+    assert averaged_noise(step, momentum, curvature, rounds) == pytest.approx(average.var(), rel=0.05)
 
 
 def test_a_refusal_is_in_the_plan() -> None:

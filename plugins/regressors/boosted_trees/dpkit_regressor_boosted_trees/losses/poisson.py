@@ -1,9 +1,9 @@
 r"""Poisson loss, for counts.
 
-The sum of trees is the logarithm of the expected count; counts below 0 are treated as 0, and steps 1 to 3 are
-those of ``boosted_trees``, without a line. The start is the logarithm of the released mean m, at least one
-standard deviation of its noise. Residuals are y - min(exp(F), h), with h the upper end of the target's
-interval, so that the exponential is bounded by a public or released number. The clip is that of step 4, or,
+The sum of trees is the logarithm of the expected count; counts below 0 are treated as 0, and steps 1 and 2
+are those of ``boosted_trees``; there is no line. The start is the logarithm of the released mean m, at least
+one standard deviation of its noise. Residuals are y - min(exp(F), h), with h the upper end of the target's
+interval, so that the exponential is bounded by a public or released number. The clip is that of step 3, or,
 if larger, the smallest that cuts off at most m / 10 of a count, on average over the records: if most counts
 are 0, four fifths of the residuals are within m, and clipped there, all other counts would be treated as
 little more than 0. So the histogram separates residuals above 0 from the others. One standard deviation of
@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from dpkit_core import Sum
-from dpkit_regressor_boosted_trees.histograms import histogram, noisy, smallest
+from dpkit_regressor_boosted_trees.histograms import CUT, least_clip, released_sides
 from dpkit_regressor_boosted_trees.losses.objective import Objective
-from dpkit_regressor_boosted_trees.settings import CLIP_RANK, CLIPS, STEPS
+from dpkit_regressor_boosted_trees.settings import CLIP_RANK, STEPS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -108,18 +107,8 @@ def _clip(
     settings: BoostedTreesSettings,
     meter: Meter,
 ) -> float:
-    """Return the clip of residuals of counts, from a noisy histogram of their lengths by their signs."""
-    counts = learning.sum(Sum(_lengths_by_sign, (2, CLIPS.size + 1), bound=1))
-    above, below = noisy(counts, "clip", settings, meter)
-    # What each clip would cut off a residual in the middle of each cell.
-    middles = np.append(CLIPS[0], np.sqrt(CLIPS[1:] * CLIPS[:-1]))
-    cut = np.maximum(middles - CLIPS[:, np.newaxis], 0.0)
-    noise = settings.multiplier("clip") * settings.histogram_sensitivity * np.linalg.norm(cut, axis=1)
-    too_much = cut @ above[:-1] > CUT_OFF * records * expected + DOUBTED * noise
-    largest = CLIPS[max(int(too_much.argmax()) - 1, 0)] if too_much.any() else CLIPS[-1]
-    return max(float(largest), smallest(CLIPS, above + below, (1 - CLIP_RANK) * records))
-
-
-def _lengths_by_sign(state: Learning) -> Integers:
-    errors = state.targets
-    return np.array([histogram(np.abs(errors[side]), CLIPS) for side in (errors > 0, errors <= 0)])
+    """Return the clip of residuals of counts, which cuts off little above."""
+    above, below = released_sides(learning, settings, meter)
+    noise = settings.multiplier("clip") * settings.histogram_sensitivity * np.linalg.norm(CUT, axis=1)
+    too_much = CUT @ above[:-1] > CUT_OFF * records * expected + DOUBTED * noise
+    return least_clip(too_much, above + below, (1 - CLIP_RANK) * records)

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from dpkit_core import Sum
-from dpkit_regressor_boosted_trees.histograms import histogram, noisy, smallest
+from dpkit_regressor_boosted_trees.histograms import released_clip
 from dpkit_regressor_boosted_trees.losses.objective import Objective
-from dpkit_regressor_boosted_trees.settings import CLIP_RANK, CLIPS, STEPS
+from dpkit_regressor_boosted_trees.settings import STEPS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -52,7 +51,7 @@ def objective(
 
     Errors are those of the start or of the line, in half widths of the interval.
     """
-    clip = _clip(learning, start.records, settings, meter)
+    clip = released_clip(learning, start.records, settings, meter)
     target = start.target
     return Objective(
         SquaredLoss(clip),
@@ -61,13 +60,3 @@ def objective(
         link="identity",
         curvature=1.0,
     )
-
-
-def _clip(learning: Kept[Learning], records: float, settings: BoostedTreesSettings, meter: Meter) -> float:
-    """Return the clip of residuals, from a noisy histogram."""
-    counts = noisy(learning.sum(Sum(_lengths, (CLIPS.size + 1,), bound=1)), "clip", settings, meter)
-    return smallest(CLIPS, counts, (1 - CLIP_RANK) * records)
-
-
-def _lengths(state: Learning) -> Integers:
-    return histogram(np.abs(state.targets), CLIPS)
