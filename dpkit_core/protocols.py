@@ -22,7 +22,8 @@ from nothing. Rules that all parts keep:
 
 Class-level facts: ``api``, the plugin API that the class was written for; ``proof``, where its privacy claim
 is argued; ``reference``, the paper. Optional: ``forms``, some of ``"dense"``, ``"sparse"``, ``"streamed"``,
-``"batches"``, ``"iterates"``; ``takes_classes``; ``uses_features``; ``most_records``, where the proof ends.
+``"batches"``, ``"iterates"``; ``takes_classes``; ``uses_features``; ``additive``; ``most_records``, where the
+proof ends.
 
 The page, in short; ``help(dpkit_core.Scorer)`` and so on have the terms, units and errors::
 
@@ -838,6 +839,10 @@ class Regressor(Protocol):
         It learns targets of several classes, and looks at ``schema.outcome.classes``: the target is then the
         place of a class in that list, from 1, and 0 for a value that is none. Other regressors are not asked
         to plan for such targets.
+    ``additive = True``
+        Several parties can fit it together, where it plans Gaussian noise alone: what it asks noise for on
+        all records is the sum of what it asks for on those of each party, its model follows from the answers
+        alone, and ``Meter.coins`` are public to all of them.
     ``iterates(schema: Schema) -> Iterates``
         What is public about the iterates of a fit to all features, if a scorer and a selector may screen
         them. Its events and the selector's are drawn from one meter, in the order that ``Iterates.after``

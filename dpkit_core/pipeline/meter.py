@@ -171,6 +171,7 @@ class StageMeter(Uncopyable):
         self._draws: list[Draw] = []
         self._arithmetic: dict[str, None] = {}
         self._violation: tuple[str, str] | None = None
+        self._parted: EngineFailed | None = None
         self._offered: Sensitivity | None = None
         self._process = os.getpid()
         self._open = False
@@ -193,8 +194,8 @@ class StageMeter(Uncopyable):
 
     @property
     def violated(self) -> bool:
-        """Whether the part did what it had not planned, whatever became of the exception."""
-        return self._violation is not None
+        """Whether the part did what it had not planned, or others have failed, whatever became of that."""
+        return self._violation is not None or self._parted is not None
 
     @property
     def reproducible(self) -> bool:
@@ -440,19 +441,26 @@ class StageMeter(Uncopyable):
         """Return the total over all parties, on the grid of ``Sampler.gaussian_on_grid``."""
         grid = gaussian_grid(sensitivity, noise_multiplier, max(array.size, 1))
         self._arithmetic[JOINT_ARITHMETIC] = None
-        total = joint.total(
-            grid.snap(finite(array)).ravel(),
-            grid.scale,
-            lambda share: self._sampler.discrete_gaussian(share, array.size),
-            self._spend_attempt,
-        )
+        try:
+            total = joint.total(
+                grid.snap(finite(array)).ravel(),
+                grid.scale,
+                lambda share: self._sampler.discrete_gaussian(share, array.size),
+                self._spend_attempt,
+            )
+        except EngineFailed as error:
+            self._parted = error  # whose words are of the parties, and of nothing that a part chose
+            raise
         steps = np.clip(total.reshape(array.shape), -GRID_LIMIT, GRID_LIMIT)
         return np.asarray(steps.astype(np.float64) * grid.step)
 
     def _spend_attempt(self) -> None:
         """Record that a release is attempted once more: what was sent for the one before may be known."""
         if not self._spare:
-            raise EngineFailed("more attempts were void than the plan has paid for; nothing is released")
+            raise EngineFailed(
+                "more attempts were void than the plan has paid for. Nothing is released, and the budget "
+                "counts as spent"
+            )
         self._draws.append(Draw(self._spare.pop(), None, ()))
 
     def _require_alone(self) -> None:
@@ -570,6 +578,8 @@ class StageMeter(Uncopyable):
             self._violation = (f"{self._stage} {what}. Nothing is released", note)
 
     def _raise_violation(self) -> None:
+        if self._parted is not None:
+            raise self._parted
         if self._violation is not None:
             message, note = self._violation
             error = PlanViolation(message)

@@ -160,7 +160,12 @@ def read_plan(path: Path | str, *, report: Callable[[str], None] = warn) -> Plan
     document = read_toml(path, "plan", InvalidRelease)
     if document.get("format") != FORMAT:
         raise InvalidRelease(f"{path} is not a dpkit plan; give a file written by dpkit compose --save")
-    fields = Fields(document, f"plan {path}", InvalidRelease)
+    return plan_from_document(document, f"plan {path}", report=report)
+
+
+def plan_from_document(document: Mapping[str, Any], what: str, *, report: Callable[[str], None]) -> Plan:
+    """Return the plan that ``plan_document`` wrote; ``what`` is its name, and the rest as ``read_plan``."""
+    fields = Fields(document, what, InvalidRelease)
     fields.value("format")
     require_version(fields.what, fields.whole("format_version"), FORMAT_VERSION, InvalidRelease)
     saved = from_document(_SavedPlan, fields.rest(), fields.what, InvalidRelease)

@@ -278,7 +278,13 @@ def agreed_in(
     DpkitError
         Whatever planning again raises, and ``propose`` about tables.
     """
-    plan = read_plan(path, report=report)
+    return agreed_on(read_plan(path, report=report), data, reading=reading, report=report)
+
+
+def agreed_on(
+    plan: Plan, data: Any, *, reading: ReadOptions = ReadOptions(), report: Callable[[str], None] = warn
+) -> Agreed:
+    """Return a plan and the tables to run it on; as ``agreed_in``."""
     tables = _several(data)
     _require_as_many(len(tables), plan.batches)
     with ExitStack() as opened:

@@ -13,7 +13,7 @@ from zoo.rows import CLOSED, HONEST, LIES, lie, verdicts
 
 SUBJECTS = (
     "branches", "sensitivity", "corners", "growth", "composition", "sampling", "tails",
-    "ties", "order", "state", "leaks", "refusals", "under_test", "persons",
+    "ties", "order", "state", "leaks", "refusals", "under_test", "persons", "parties",
 )  # fmt: skip
 
 for module in ("twins", "honest", *SUBJECTS):
