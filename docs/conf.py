@@ -65,6 +65,7 @@ nitpick_ignore = [
     # What tests lines behind intervals, and what watches a part's code, likewise.
     ("py:class", "Solution"),
     ("py:class", "dpkit_check.reading.Watch"),
+    ("py:class", "dpkit_check.fresh.Fresh"),
 ]
 nitpick_ignore_regex = [
     (

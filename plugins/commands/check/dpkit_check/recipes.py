@@ -615,7 +615,7 @@ def _of_every_kind(relation: Neighboring) -> tuple[tuple[Event, int], ...]:
 
 HISTORIES: tuple[HistoryRecipe, ...] = (
     HistoryRecipe(((ApproxDP(1e-18, 1e-6, ADD_REMOVE), 3),)),
-    HistoryRecipe(((ApproxDP(1e-18, 1e-6, ADD_REMOVE), 3), (PureDP(1.0, ADD_REMOVE), 1))),
+    HistoryRecipe(((ApproxDP(2.0**-1000, 1e-6, ADD_REMOVE), 3), (PureDP(1.0, ADD_REMOVE), 1))),
     HistoryRecipe(((Gaussian(0.005, ADD_REMOVE), 3),)),
     HistoryRecipe(((Gaussian(0.012, ADD_REMOVE), 3),)),
     *(
