@@ -16,7 +16,7 @@ from typing import Any, Self
 _PATIENCE = 120.0
 
 
-class NoAnswer(Exception):
+class NothingAnswers(Exception):
     """Nothing answers; the message says why."""
 
 
@@ -66,21 +66,21 @@ class Fresh:
 
         Raises
         ------
-        NoAnswer
+        NothingAnswers
             If there is no fork on this system, what is asked cannot be sent, or the process does not answer.
         """
         if self._server <= 0:
-            raise NoAnswer("this system has no fork")
+            raise NothingAnswers("this system has no fork")
         try:
             sent = pickle.dumps(question)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
-            raise NoAnswer(f"a question cannot be sent to another process: {error}") from error
+            raise NothingAnswers(f"a question cannot be sent to another process: {error}") from error
         os.write(self._questions, _SIZE.pack(len(sent)))
         _write(self._questions, sent)
         ready, _, _ = select.select([self._answers], [], [], _PATIENCE)
         answer = _read(self._answers) if ready else None
         if answer is None:
-            raise NoAnswer("a process that was forked does not answer")
+            raise NothingAnswers("a process that was forked does not answer")
         return pickle.loads(answer)
 
 

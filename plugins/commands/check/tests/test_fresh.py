@@ -4,7 +4,7 @@ import os
 import time
 
 import pytest
-from dpkit_check.fresh import Fresh, NoAnswer
+from dpkit_check.fresh import Fresh, NothingAnswers
 
 ASKED: list[int] = []
 
@@ -37,9 +37,9 @@ def test_what_is_prepared_is_known_to_all():
 
 def test_who_cannot_answer_or_be_asked_says_so():
     with Fresh(answer, lambda question: None) as fresh:
-        with pytest.raises(NoAnswer, match="cannot be sent"):
+        with pytest.raises(NothingAnswers, match="cannot be sent"):
             fresh.ask(lambda: None)
-        with pytest.raises(NoAnswer, match="does not answer"):
+        with pytest.raises(NothingAnswers, match="does not answer"):
             fresh.ask("die")
 
 

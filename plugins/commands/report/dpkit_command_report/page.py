@@ -93,7 +93,7 @@ class Interval:
 
 
 @attrs.frozen
-class Step:
+class PipelineStep:
     """A box in the picture of the pipeline."""
 
     name: str
@@ -223,7 +223,7 @@ def odds(*certificates: Certificate) -> int | None:
     return min(100, math.ceil(100 * attack_accuracy(epsilon, min(delta, 1.0))))
 
 
-def steps(certificate: Certificate) -> Iterator[Step]:
+def steps(certificate: Certificate) -> Iterator[PipelineStep]:
     """Yield the stages of a run, as boxes of a picture."""
     parts = {part.role: part.name for part in certificate.parts}
     for stage in dict.fromkeys(item.stage for item in certificate.events):
@@ -237,7 +237,7 @@ def steps(certificate: Certificate) -> Iterator[Step]:
                 if rule is None
                 else f"the {100 * rule.share:.3g} % of records that are held out"
             )
-        yield Step(STEPS.get(stage, stage), f"by {by}, with noise" if by else "with noise")
+        yield PipelineStep(STEPS.get(stage, stage), f"by {by}, with noise" if by else "with noise")
 
 
 def past(certificate: Certificate, history: tuple[Ledger, str] | None) -> Iterator[Past]:

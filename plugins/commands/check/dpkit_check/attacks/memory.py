@@ -17,7 +17,7 @@ from dpkit_check.cases.plans import denial
 from dpkit_check.cases.regressors import RegressorCase, served
 from dpkit_check.cases.scorers import ScorerCase
 from dpkit_check.cases.selectors import SelectorCase, planned_selection
-from dpkit_check.fresh import Fresh, NoAnswer
+from dpkit_check.fresh import Fresh, NothingAnswers
 from dpkit_check.instrument import Transcript
 from dpkit_check.recipes import HISTORIES, SCORES, TABLES, HistoryRecipe, ScoresRecipe, TableRecipe, told
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
@@ -67,7 +67,7 @@ def check_nothing_is_remembered(make: Factory[Any], trial: Trial) -> Evidence:
             continue
         try:
             there = trial.fresh.ask(("release", *question))
-        except NoAnswer as reason:
+        except NothingAnswers as reason:
             raise NotApplicable(str(reason)) from reason
         runs += 1
         if not _alike(here[0], there[0]):
@@ -79,7 +79,7 @@ def check_nothing_is_remembered(make: Factory[Any], trial: Trial) -> Evidence:
         document, rows, values = here[1:]
         if document is None:
             continue
-        with suppress(NoAnswer):  # a class that other processes cannot name
+        with suppress(NothingAnswers):  # a class that other processes cannot name
             elsewhere = trial.fresh.ask(("predict", document, rows))
             predicted += 1
             require(
