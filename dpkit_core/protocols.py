@@ -21,7 +21,7 @@ from nothing. Rules that all parts keep:
    about a whole is one event; else it would say too little of a person who has several records.
 
 Class-level facts: ``api``, the plugin API it was written for; ``proof``, where its privacy claim is argued;
-``reference``, the paper. Optional: ``forms``, some of ``"dense"``, ``"sparse"``, ``"streamed"``, ``"batches"``,
+``reference``, the paper. Optional: ``forms``, of ``"dense"``, ``"sparse"``, ``"streamed"``, ``"batches"``,
 ``"iterates"``; ``takes_classes``; ``uses_features``; ``additive``; ``most_records``, where the proof ends.
 
 The page, in short; ``help(dpkit_core.Scorer)`` and so on have the terms, units and errors::
