@@ -34,6 +34,8 @@ html_title = "dpkit"
 nitpicky = True
 # The inventories of other projects need a network, and a build must not.
 nitpick_ignore = [
+    ("py:class", "dpkit_model_trees.importances.Importance"),  # documented by their shorter names
+    ("py:class", "dpkit_model_trees.importances.Noise"),
     ("py:class", "AbstractContextManager"),  # of what a meter gives
     ("py:class", "Event"),  # events that hold events name the union before it exists
     ("py:class", "Fraction"),
