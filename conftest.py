@@ -1,10 +1,15 @@
-"""What all tests ask for again and again is found once: the installed distributions, and the command line."""
+"""Which parametrizations are slow; and what all tests ask for again and again is found once.
+
+These are the installed distributions, and the command line.
+"""
 
 import functools
 import sysconfig
+from collections import Counter
 from importlib.metadata import Distribution
 from pathlib import Path
 
+import pytest
 import typer.main
 import typer.testing
 
@@ -33,3 +38,19 @@ _read_once("metadata")
 
 # Typer reads the signatures of all commands anew for each command line.
 typer.main.get_command = typer.testing._get_command = functools.cache(typer.main.get_command)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark as slow what follows the first parametrizations of a test marked ``first``.
+
+    What is exhaustive stays so, since ``-m slow`` would run it.
+    """
+    seen = Counter()
+    for item in items:
+        mark = item.get_closest_marker("first")
+        if mark is not None and item.get_closest_marker("exhaustive") is None:
+            test = (item.parent.nodeid, item.originalname)
+            seen[test] += 1
+            if seen[test] > mark.args[0]:
+                item.add_marker(pytest.mark.slow)

@@ -55,6 +55,8 @@ nitpick_ignore = [
     ("py:class", "dpkit_core.protocols.S"),
     # What is kept of records is whatever a part likes.
     ("py:class", "dpkit_core.data.sums.State"),
+    ("py:obj", "dpkit_core.data.sums.State"),
+    ("py:class", "dpkit_core.data.dataset.Members"),
     ("py:class", "State"),
     # What a forecast and a tree are told or made of, without a page of their own.
     ("py:class", "dpkit_core.pipeline.forecasts.StageForecast"),

@@ -97,6 +97,17 @@ PICTURES = {
         {"d = 20, epsilon 0.1": "epsilon 0.1", "d = 20, epsilon 1": "1", "d = 20, epsilon 10": "10"},
         name=("",),
     ),
+    "units": Dots(
+        "units",
+        "median test R² of winsorized_least_squares at epsilon 1",
+        {
+            "most_records 1": "most_records 1",
+            "most_records 4": "4",
+            "most_records 16": "16",
+            "naive factor": "naive factor",
+        },
+        only={"regressor": "winsorized_least_squares"},
+    ),
     "beside": Dots(
         "beside", "median R² on held-out diamonds, epsilon 1", {"R², median": "R²"}, name=("fit",)
     ),

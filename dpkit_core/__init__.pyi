@@ -30,6 +30,7 @@ from .pipeline.comparison import Comparison as Comparison
 from .pipeline.compose import Pipeline as Pipeline
 from .pipeline.compose import compose as compose
 from .pipeline.plan import Plan as Plan
+from .pipeline.planner import plan_evaluation as plan_evaluation
 from .plugins.registry import Registry as Registry
 from .plugins.sources import open_source as open_source
 from .privacy.budget import Budget as Budget

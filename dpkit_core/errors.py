@@ -167,8 +167,12 @@ class PartFailed(BudgetSpent):
     """A part that raised while it ran. Whether it does may depend on the data, so the run is charged."""
 
 
-class EngineFailed(BudgetSpent):
-    """An engine that lost the records while a part asked for sums over them."""
+class EngineFailed(DpkitError):
+    """An engine that does not answer. Nothing is spent, unless it is an ``EngineLost``."""
+
+
+class EngineLost(EngineFailed, BudgetSpent):
+    """An engine that lost the records while a part asked for sums over them: the run is charged."""
 
 
 class ReleaseNotWritten(BudgetSpent):

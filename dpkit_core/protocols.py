@@ -22,8 +22,8 @@ from nothing. Rules that all parts keep:
 
 Class-level facts: ``api``, the plugin API that the class was written for; ``proof``, where its privacy claim
 is argued; ``reference``, the paper. Optional: ``forms``, some of ``"dense"``, ``"sparse"``, ``"streamed"``,
-``"batches"``, ``"iterates"``; ``takes_classes``; ``uses_features``; ``most_records``, the largest number for
-which the proof holds as computed: larger tables are refused unread, and the certificate says so.
+``"batches"``, ``"iterates"``; ``takes_classes``; ``uses_features``; ``additive``; ``most_records``, where the
+proof ends.
 
 The page, in short; ``help(dpkit_core.Scorer)`` and so on have the terms, units and errors::
 
@@ -76,6 +76,7 @@ The page, in short; ``help(dpkit_core.Scorer)`` and so on have the terms, units 
         gaussian(value, *, sensitivity, noise_multiplier) -> Matrix
         select(scores, k, *, event, constant_work=False) -> tuple[int, ...]
         sums(contributions, groups, *, limits, event) -> Matrix
+        kept_sums(kept, of, *, limits, event) -> Matrix     # of what ``data.keep`` returned
         custom(event, *, proof, arithmetic) -> ContextManager[Sampler]
         foreign(event, *, whose, proof) -> ContextManager[None]
         screen(iterate, /) -> tuple[int, ...]   # features to drop, only for a request with iterates
@@ -166,6 +167,8 @@ if TYPE_CHECKING:
 
     from dpkit_core.arrays import Matrix, Vector
     from dpkit_core.data.dataset import Dataset
+    from dpkit_core.data.kept import Kept
+    from dpkit_core.data.sums import State
     from dpkit_core.noise.sampler import Sampler
 
 S = TypeVar("S")
@@ -500,6 +503,32 @@ class Meter(Protocol):
         """
         ...
 
+    def kept_sums(
+        self,
+        kept: Sequence[Kept[State]],
+        of: Callable[[State], tuple[Sequence[npt.ArrayLike], npt.NDArray[np.integer]]],
+        *,
+        limits: Sequence[int],
+        event: Gaussian | NonSphericalGaussian | PoissonSampled,
+    ) -> npt.NDArray[np.float64]:
+        """Return the same of what is kept of records, which may be elsewhere.
+
+        A round that is sampled or filtered needs the records in this process, where the meter's coins and
+        accounts are. A plan of one is refused for records that an engine has.
+
+        Parameters
+        ----------
+        kept
+            What ``data.keep`` returned of each batch that takes part, in the order of arrival. Records that
+            came before contribute 0.
+        of
+            Returns contributions and groups, as ``sums`` takes them, of what is kept of some records. It may
+            travel to them (``dpkit_core.data.kept``).
+        limits, event
+            As for ``sums``.
+        """
+        ...
+
     def custom(self, event: Event, *, proof: str, arithmetic: str) -> AbstractContextManager[Sampler]:
         """Record ``event``, and give a sampler for a mechanism with custom noise, inside one ``with``.
 
@@ -810,6 +839,10 @@ class Regressor(Protocol):
         It learns targets of several classes, and looks at ``schema.outcome.classes``: the target is then the
         place of a class in that list, from 1, and 0 for a value that is none. Other regressors are not asked
         to plan for such targets.
+    ``additive = True``
+        Several parties can fit it together, where it plans Gaussian noise alone: what it asks noise for on
+        all records is the sum of what it asks for on those of each party, its model follows from the answers
+        alone, and ``Meter.coins`` are public to all of them.
     ``iterates(schema: Schema) -> Iterates``
         What is public about the iterates of a fit to all features, if a scorer and a selector may screen
         them. Its events and the selector's are drawn from one meter, in the order that ``Iterates.after``

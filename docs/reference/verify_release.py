@@ -25,6 +25,7 @@ RUNS = (
     ["regressor", "accountant"],
     ["scorer", "selector", "accountant"],
     ["scorer", "selector", "regressor", "accountant"],
+    ["accountant"],
 )
 STAGES = {
     "scoring": "scorer",
@@ -320,7 +321,10 @@ def check_model(model, features, schema):
         require(model["bounds"][0] <= model["bounds"][1], "the bounds of the model are not in order")
     if kind == "winsorized linear" and "moments" in model:
         rows = len(columns) + 2
-        require(len(model["moments"]["triangle"]) == rows * (rows + 1) // 2, "the moments are no triangle")
+        moments = model["moments"]
+        require(len(moments["triangle"]) == rows * (rows + 1) // 2, "the moments are no triangle")
+        spread = len(moments.get("spread", range(rows * (rows - 1) // 2)))
+        require(spread == rows * (rows - 1) // 2, "the spread is no triangle")
     if kind in ("trees", "class trees"):
         leaves = [len(tree["leaves"]) for tree in model["trees"]]
         depth = max(1, leaves[0].bit_length() - 1) if leaves else 1
@@ -331,6 +335,11 @@ def check_model(model, features, schema):
     if kind == "trees" and model["linear"] is not None:
         check_model(model["linear"], features, schema)
         require(columns_of(model["linear"]) == columns, "the line of the trees has other features")
+    if kind in ("trees", "class trees") and "noise" in model:
+        noise, sums = model["noise"], len(model.get("classes", "1"))
+        each = len(columns), sums, sums, len(columns) * (model.get("linear") is not None)
+        found = tuple(len(noise[key]) for key in ("columns", "leaf", "residual", "slopes"))
+        require(found == each, "the noise of the trees is of others")
     if kind == "class trees":
         number = len(model["classes"])
         rows = [model["initial"], *(row for tree in model["trees"] for row in tree["leaves"])]
@@ -418,7 +427,9 @@ def check_run(release, features):
     stages = [event["stage"] for event in certificate["events"]]
     require(roles in RUNS, f"the parts are {roles}")
     require(certificate["parts"][-1]["name"] == certificate["accountant"], "another accountant is listed")
-    require(all(STAGES[stage] in roles for stage in stages), "an event is of no part that is listed")
+    alone = roles == RUNS[3]
+    listed = alone or all(STAGES[stage] in roles for stage in stages)
+    require(listed, "an event is of no part that is listed")
     for stage in ("selection", "regression"):
         require((STAGES[stage] in roles) == (stage in stages), f"no event is of the {STAGES[stage]}")
     require(stages == sorted(stages, key=list(STAGES).index), "the stages are not in order")
@@ -427,7 +438,7 @@ def check_run(release, features):
     require(roles == RUNS[2] or not {"select_share", "iterates"} & set(plan), "the plan is of other parts")
     require("batches" not in plan or "selector" not in roles, "the plan is for a table, and for batches")
     require("batches" not in plan or "unit" not in certificate["schema"], "a unit may be in several batches")
-    check_evaluation(release)
+    check_evaluation(release, alone=alone)
     events = [event for event in certificate["events"] if event["stage"] == "selection"]
     k = len(release["selected"])
     if "selector" not in roles:
@@ -440,13 +451,21 @@ def check_run(release, features):
         check_picks(events, len(features), k)
 
 
-def check_evaluation(release):
-    """Refuse a score of other noise than its events have, or of no model."""
+def check_evaluation(release, *, alone):
+    """Refuse a score of other noise than its events have, or of no model; ``alone`` it is of another's."""
     certificate, found = release["certificate"], release.get("evaluation")
     events = [event for event in certificate["events"] if event["stage"] == "evaluation"]
-    require(bool(events) == ("evaluate" in certificate.get("plan", {})), "nothing is planned to be scored")
-    require((found is not None) == bool(events and release["model"]), "there is a score of no model, or none")
-    if events:
+    planned = "evaluate" in certificate.get("plan", {})
+    if alone:
+        which = (found or {}).get("records", "held-out")
+        require(found and "of" in found, "no model of another release is scored")
+        require(planned != (which == "other") or which == "fitted", "which records are held out is not said")
+        require(not planned or certificate["neighboring"] == "add-remove", "a replaced record may move")
+    else:
+        require(bool(events) == planned, "nothing is planned to be scored")
+        require((found is not None) == bool(events and release["model"]), "there is a score of no model")
+        require(not {"of", "records"} & set(found or {}), "a model is scored in its run by other records")
+    if events and not alone:
         one_table = "batches" not in certificate["plan"] and certificate["neighboring"] == "add-remove"
         require(one_table, "records are held out from a table under add-remove")
     if found is not None:
@@ -559,7 +578,7 @@ def charged(certificate):
     """Return the events of a certificate; those of an evaluation are apart from all others."""
     events = certificate["events"]
     held_out = [event for event in events if event["stage"] == "evaluation"]
-    if not held_out:
+    if not held_out or len(held_out) == len(events):
         return events
     sides = [[event for event in events if event["stage"] != "evaluation"], held_out]
     steps = [{"type": "Sequence", "events": side} for side in sides]

@@ -1,19 +1,25 @@
-"""Measures how often 95% intervals of coefficients hold the truth; prints the table of ``intervals.md``.
+"""Measures how often 95% intervals of coefficients and scores hold the truth: the tables of ``intervals.md``.
 
 The truth is what the intervals are about: the projection of the clipped target on the clipped features, given
 the released bounds, over the population, a table of 400 000 records or, for diamonds, all of them::
 
     uv run python docs/results/intervals.py
+
+Those of a score are about the capped R^2 of a model that was not fitted to the records, for themselves and
+for the population; noise is normal, of the planned deviation. ``robust`` or ``scores`` after the name of the
+script prints these rows alone.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from dpkit_core import (
+    Block,
     Budget,
     Dataset,
     Matrix,
@@ -24,9 +30,12 @@ from dpkit_core import (
     compose,
     open_source,
 )
+from dpkit_core.mechanisms.moments import flatten
+from dpkit_core.mechanisms.scores import NORM, score_events, score_rows
+from dpkit_core.release.evaluation import CAPPED_R2, Evaluation
 
 DATA = Path(__file__).parents[1] / "data"
-RUNS = 300
+RUNS, MANY = 300, 1000
 
 Records = tuple[Matrix, Vector]
 Population = Callable[[int, np.random.Generator], Records]
@@ -58,6 +67,12 @@ def uneven(n: int, rng: np.random.Generator) -> Records:
     return X, X @ [2.0, 1.0] + rng.normal(0, 1, n) * (0.2 + 2 * X[:, 0] ** 2)
 
 
+def level(n: int, rng: np.random.Generator) -> Records:
+    """Return the same with residuals of one deviation."""
+    X = rng.uniform(size=(n, 2))
+    return X, X @ [2.0, 1.0] + rng.normal(0, 0.5, n)
+
+
 def projection(model: WinsorizedLinearModel, X: Matrix, y: Vector) -> Vector:
     """Return slopes and intercept of the line that is estimated, over a population."""
     z = np.clip((X - list(model.centers)) / list(model.widths), -1, 1)
@@ -69,13 +84,21 @@ def projection(model: WinsorizedLinearModel, X: Matrix, y: Vector) -> Vector:
 
 
 def row(  # noqa: PLR0917 - a row of the table below
-    name: str, schema: Schema, sample: Population, population: Records, n: int, epsilon: float
+    name: str,
+    schema: Schema,
+    sample: Population,
+    population: Records,
+    n: int,
+    epsilon: float,
+    runs: int = RUNS,
+    **options: str,
 ) -> str:
     """Return a line of the table."""
-    plan = compose(regressor="winsorized_least_squares").plan(schema, Budget(epsilon, 1e-6))
+    pipeline = compose(regressor="winsorized_least_squares", options={"regressor": options})
+    plan = pipeline.plan(schema, Budget(epsilon, 1e-6))
     held: list[Vector] = []
     told: list[Vector] = []
-    for run in range(RUNS):
+    for run in range(runs):
         data = Dataset.from_arrays(*sample(n, np.random.default_rng(run)), schema)
         release = plan.run(data, randomness=Randomness.from_seed(run))
         assert isinstance(release.model, WinsorizedLinearModel)
@@ -87,8 +110,60 @@ def row(  # noqa: PLR0917 - a row of the table below
     return f"| {name} | {n} | {epsilon:g} | {each.mean():.1f}% | {each.min():.1f}% | {finite:.0f}% |"
 
 
+def robust() -> None:
+    """Print the rows of intervals that do not take variances to be equal."""
+    public = Schema.numeric("ab", "y", bounds={"a": (0, 1), "b": (0, 1), "y": (-8, 12)})
+    rng = np.random.default_rng(7)
+    for name, sample in (("unequal", uneven), ("equal", level)):
+        population = sample(400_000, rng)
+        called = f"{name} variance, robust"
+        print(row(called, public, sample, population, 20_000, 1.0, MANY, intervals="robust"), flush=True)
+
+
+def score(name: str, sample: Population, n: int, mu: float) -> str:
+    """Return a line of the table of scores, by ``n`` records that were held out."""
+    events = score_events(mu * mu, None)
+    deviation = events[-1].noise_multiplier * NORM**2
+    slopes = np.array([1.8, 1.0])
+    center, cap = 1.5, 4.0
+
+    def moments(X: Matrix, y: Vector) -> Vector:
+        v = score_rows(Block(X, y), lambda X: X @ slopes, center, cap)
+        return flatten(v.T @ v)
+
+    def found(numbers: Vector, noise: float) -> Evaluation:
+        return Evaluation(CAPPED_R2, numbers.tolist(), noise, center, cap, 0.0)
+
+    rng = np.random.default_rng(n)
+    truth = found(moments(*sample(1_000_000, rng)), 1e-9).score()
+    held, none, wide = np.zeros(2), 0, 0.0
+    for _ in range(MANY):
+        exact = moments(*sample(n, rng))
+        noisy = found(exact + rng.normal(size=exact.size) * deviation, deviation)
+        own, wider, of_these = noisy.score(), noisy.score(population=True), found(exact, 1e-9).score()
+        if own is None or wider is None or of_these is None or truth is None:
+            none += 1
+            continue
+        held += own.low <= of_these.value <= own.high, wider.low <= truth.value <= wider.high
+        wide += (wider.high - wider.low) / 2
+    rates = " | ".join(f"{100 * rate:.1f}%" for rate in held / (MANY - none))
+    return f"| {name} | {n} | {mu:g} | {none} | {rates} | {wide / (MANY - none):.3f} |"
+
+
+def scores() -> None:
+    """Print the table of scores."""
+    print("| table | held out | mu | not told | of these records | of the population | half width |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
+    for name, sample in (("equal variance", level), ("unequal variance", uneven)):
+        for n, mu in ((2000, 0.237), (20_000, 0.237), (20_000, 0.124)):
+            print(score(name, sample, n, mu), flush=True)
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
+    if sys.argv[1:]:
+        {"robust": robust, "scores": scores}[sys.argv[1]]()
+        return
     print(
         "| table | records | epsilon | intervals that hold the truth | worst coefficient | told |\n"
         "|---|---:|---:|---:|---:|---:|"
@@ -125,6 +200,8 @@ def main() -> None:
     for epsilon in (0.3, 1.0, 3.0):
         everything = (diamonds.X, diamonds.y)
         print(row("diamonds, price by carat", schema, resampled, everything, 20_000, epsilon), flush=True)
+    robust()
+    scores()
 
 
 if __name__ == "__main__":

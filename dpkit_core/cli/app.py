@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 import dpkit_core
 from dpkit_core.cli.compose import COMPOSE_EXAMPLES, compose
+from dpkit_core.cli.evaluate import evaluate
 from dpkit_core.cli.list import list_parts
 from dpkit_core.cli.predict import predict
 from dpkit_core.cli.run import run
@@ -198,4 +199,5 @@ app.command("schema")(schema)
 app.command("compose", epilog=COMPOSE_EXAMPLES)(compose)
 app.command("run")(run)
 app.command("predict")(predict)
+app.command("evaluate")(evaluate)
 app.command("verify")(verify)

@@ -124,12 +124,22 @@ class PartOptions:
             autocompletion=names_of("regressors"),
         ),
     ] = None
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Leaves the records to a cluster, which adds up where they are; `dpkit list engines`.",
+            autocompletion=names_of("engines"),
+            show_default="this process",
+        ),
+    ] = None
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="ROLE.OPTION=VALUE",
-            help="Set an option of a part, such as scorer.penalty=mean; repeatable. `dpkit show` lists them.",
+            help="Set an option of a part, such as scorer.penalty=mean, or of the engine; repeatable. `dpkit "
+            "show` lists them.",
         ),
     ] = None
 
@@ -305,6 +315,7 @@ def _request(
         options=options,
         select_share=privacy.select_share,
         evaluate=privacy.evaluate,
+        engine=parts.engine,
     )
 
 

@@ -7,6 +7,7 @@ import json
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from dpkit_core.commands import render
 from dpkit_core.commands.options import Format, aside, keys, note, print_json, until_nobody_reads
 from dpkit_core.commands.outputs import Outputs, StandardOutput
 from dpkit_core.commands.process import undisturbed, unheard
+from dpkit_core.data.engine import Elsewhere
 from dpkit_core.errors import Interrupted, LikelyWasted, ReleaseNotShown, ReleaseNotWritten
 from dpkit_core.files.writing import Output
 from dpkit_core.ledger.ledger import Payer
@@ -25,7 +27,6 @@ from dpkit_core.pipeline.observers import Observers
 from dpkit_core.pipeline.payment import price_in_words
 from dpkit_core.pipeline.plan import (
     Plan,
-    Records,
     accountant_lines,
     budget_line,
     forecast_lines,
@@ -57,17 +58,21 @@ def execute(
     sign: Path | None = None,
     anyway: bool = False,
     afterwards: Callable[[Release], None] = lambda release: None,
+    run: Callable[..., Release] | None = None,
 ) -> None:
     """Print the plan; run it unless this is a dry run; exit with 3 if it is refused.
 
     Where waste is foretold, a person at a terminal is asked whether to go on, unless ``anyway``. ``sign`` is
     where the key is that signs what is written, and ``afterwards`` is called with it before it is shown.
+    ``run`` takes what ``Plan.run`` does, which is the default.
     """
     with agreed:
         # Unusable data is detected before anything is printed or written.
         with aside(), render.progress() as progress:
             progress("reading the table", 0, 1)
             records = None if files.release is None else agreed.records()
+            if isinstance(records, Elsewhere) and records.dashboard is not None:
+                note(f"{records.engine} shows its work at {records.dashboard}")
         files.save(agreed.plan)
         _show_agreed(agreed, paid_by, format=format, dry_run=records is None)
         if records is None or files.release is None:
@@ -75,7 +80,8 @@ def execute(
         if agreed.plan.waste and not anyway:
             _ask_whether_to_go_on(agreed.plan)
         signer = None if sign is None else keys("--sign").SigningKey.read(sign)
-        release = _released(agreed.plan, records, files.release, seed=seed, paid_by=paid_by, signer=signer)
+        running = partial(run or agreed.plan.run, records, paid_by=paid_by)
+        release = _released(running, _room(agreed.plan), files.release, seed=seed, signer=signer)
     if not files.to_standard_output:
         note(f"wrote {files.release.called}")
     files.save_page(release)
@@ -108,24 +114,21 @@ def _ask_whether_to_go_on(plan: Plan) -> None:
 
 
 def _released(
-    plan: Plan,
-    records: Records,
+    run: Callable[..., Release],
+    room: int,
     output: Output | StandardOutput,
     *,
     seed: int | None,
-    paid_by: Payer | None,
     signer: Any,
 ) -> Release:
-    """Run the plan, and return the release that is written."""
+    """Run a plan, and return the release that is written; ``room`` is about how many bytes it will have."""
     randomness = Randomness.from_os() if seed is None else Randomness.from_seed(seed)
-    output.make_room(_room(plan))
+    output.make_room(room)
     try:
         with aside(), render.progress() as progress:
             observers = Observers.installed(report=note)
             with unheard():
-                release = plan.run(
-                    records, randomness=randomness, observers=observers, progress=progress, paid_by=paid_by
-                )
+                release = run(randomness=randomness, observers=observers, progress=progress)
         with undisturbed():
             if signer is not None:
                 release = signer.sign(release)

@@ -35,6 +35,7 @@ OWN: Mapping[str, tuple[str, str]] = {
     "report": ("dpkit-command-report", "report"),
     "bench": ("dpkit-command-bench", "bench"),
     "plot": ("dpkit-command-bench", "bench"),
+    "federate": ("dpkit-engine-federation", "federation"),
 }
 
 

@@ -495,6 +495,11 @@ def _date(days: float) -> datetime.date:
     return EPOCH + datetime.timedelta(days=days)
 
 
+def _names(columns: str | Iterable[str]) -> tuple[str, ...]:
+    """Return the columns of a unit: one that is given as text is a name, and no letters."""
+    return (columns,) if isinstance(columns, str) else frozen_tuple(columns)
+
+
 @attrs.frozen
 class Unit:
     """Whom a release protects: all records with one identifier, of which at most ``most_records`` are kept.
@@ -508,7 +513,7 @@ class Unit:
         Public, and chosen without the data.
     """
 
-    columns: tuple[str, ...] = attrs.field(converter=frozen_tuple)
+    columns: tuple[str, ...] = attrs.field(converter=_names)
     most_records: int = 1
 
     def __str__(self) -> str:

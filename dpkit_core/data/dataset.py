@@ -308,26 +308,8 @@ class Dataset:
     def _of(
         cls, X: npt.ArrayLike, target: Vector, schema: Schema, members: Members | None, *, batch: bool
     ) -> Dataset:
-        features, outcome = schema.features, schema.outcome
-        matrix = _numbers(X, "X", 2)
-        _require_shape(matrix.shape, target.shape[0], schema, least=0 if batch else 1)
-        matrix = filled(matrix, features)
-        whole = complete(matrix, target, features, outcome)
-        block = _only(whole, Block(matrix, target))
-        if not (batch or len(block)):
-            raise InvalidData("every record has a missing value, and the schema drops incomplete records")
-        _require_finite(block.X, [feature.name for feature in features])
-        _require_finite(block.y[:, np.newaxis], [schema.target.name])
-        if members is not None:
-            members = members.only(whole)
-            keep = members.kept(contents(block.X, block.y))
-            members, block = members.only(keep), _only(keep, block)
-        block = _transformed(block, features, outcome)
-        X, y = _read_only(block.X), _read_only(block.y)
-        whose, lots = (NOBODY, NO_LOTS) if members is None else (members.codes, members.lots)
-        return cls(
-            X, y, features, schema.target.name, schema.target.bounds, outcome, schema.unit, whose, lots
-        )
+        found = Untruncated._of(X, target, schema, members, batch=batch)
+        return found.only(None if found.members is None else found.members.kept(found.contents))
 
     @classmethod
     def from_frame(cls, frame: Any, schema: Schema, *, batch: bool = False) -> Dataset:
@@ -348,13 +330,7 @@ class Dataset:
             raise InvalidData(
                 f"a {type(frame).__name__} has no named columns; give a data frame, or use from_arrays"
             )
-        from dpkit_core.data import frames  # noqa: PLC0415 - arrays are used without pyarrow
-
-        source = frames.frame_source(frame)  # a stream may be read only once
-        target = frames.frame_target(source, schema.outcome)
-        matrix = frames.frame_matrix(source, schema.features, expected=_no_features(schema))
-        members = None if schema.unit is None else Members.of(source, schema)
-        return cls._of(matrix, target, schema, members, batch=batch)
+        return cls._of(*_of_frame(frame, schema), batch=batch)
 
     @classmethod
     def from_source(cls, source: Source, schema: Schema, *, batch: bool = False) -> Dataset:
@@ -391,16 +367,9 @@ class Dataset:
         *,
         batch: bool,
     ) -> Dataset:
-        records = sum(len(block) for block, _ in blocks)
         if not batch:
-            _require_records(records, source, schema)
-        members = None
-        if schema.unit is not None:
-            codes = [np.empty(0, np.int64), *(codes for _, codes in blocks)]
-            members = Members(np.concatenate(codes), roster, schema.unit.most_records)
-        freed = (blocks.pop(0)[0] for _ in range(len(blocks)))
-        held = _gathered(freed, np.empty((records, len(schema.features)), order="F"))
-        return cls._of(held.X, held.y, schema, members, batch=batch)
+            _require_records(sum(len(block) for block, _ in blocks), source, schema)
+        return cls._of(*_of_blocks(blocks, roster, schema), batch=batch)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -442,6 +411,70 @@ class Dataset:
     def dense(self) -> Dataset:
         """Return the dataset itself."""
         return self
+
+
+@attrs.frozen(eq=False)
+class Untruncated:
+    """Records of a part of a table, checked, before it is known how many of each unit are in other parts.
+
+    Attributes
+    ----------
+    members
+        Whose they are, of a schema with a unit.
+    """
+
+    _block: Block
+    _schema: Schema
+    members: Members | None
+
+    @classmethod
+    def from_source(cls, source: Source, schema: Schema) -> Untruncated:
+        """Return the records of a source, like ``Dataset.from_source`` with ``batch``."""
+        roster = Roster()
+        blocks = [*_read(source, schema, schema.features, roster)]
+        return cls._of(*_of_blocks(blocks, roster, schema), batch=True)
+
+    @classmethod
+    def from_frame(cls, frame: Any, schema: Schema) -> Untruncated:
+        """Return the records of a table in memory, like ``Dataset.from_frame`` with ``batch``."""
+        return cls._of(*_of_frame(frame, schema), batch=True)
+
+    @classmethod
+    def _of(
+        cls, X: npt.ArrayLike, target: Vector, schema: Schema, members: Members | None, *, batch: bool
+    ) -> Untruncated:
+        features, outcome = schema.features, schema.outcome
+        matrix = _numbers(X, "X", 2)
+        _require_shape(matrix.shape, target.shape[0], schema, least=0 if batch else 1)
+        matrix = filled(matrix, features)
+        whole = complete(matrix, target, features, outcome)
+        block = _only(whole, Block(matrix, target))
+        if not (batch or len(block)):
+            raise InvalidData("every record has a missing value, and the schema drops incomplete records")
+        _require_finite(block.X, [feature.name for feature in features])
+        _require_finite(block.y[:, np.newaxis], [schema.target.name])
+        return cls(block, schema, None if members is None else members.only(whole))
+
+    def __len__(self) -> int:
+        return len(self._block)
+
+    @property
+    def contents(self) -> Hashes:
+        """What ``dpkit_core.data.units.contents`` returns of them."""
+        return contents(self._block.X, self._block.y)
+
+    def only(self, keep: Booleans | None) -> Dataset:
+        """Return the records that are kept; all by default."""
+        block, members, schema = self._block, self.members, self._schema
+        if keep is not None:
+            block, members = _only(keep, block), None if members is None else members.only(keep)
+        features, outcome = schema.features, schema.outcome
+        block = _transformed(block, features, outcome)
+        X, y = _read_only(block.X), _read_only(block.y)
+        whose, lots = (NOBODY, NO_LOTS) if members is None else (members.codes, members.lots)
+        return Dataset(
+            X, y, features, schema.target.name, schema.target.bounds, outcome, schema.unit, whose, lots
+        )
 
 
 @attrs.frozen(eq=False)
@@ -807,6 +840,30 @@ def _read(
             codes = roster.codes([identifiers(batch.column(name), name) for name in unit]) if unit else NOBODY
         yield block, codes
         start += batch.num_rows
+
+
+def _of_blocks(
+    blocks: list[tuple[Block, Integers]], roster: Roster, schema: Schema
+) -> tuple[Matrix, Vector, Schema, Members | None]:
+    """Return what was read together, of which ``blocks`` keeps nothing: features, target, whose it is."""
+    records = sum(len(block) for block, _ in blocks)
+    members = None
+    if schema.unit is not None:
+        codes = [np.empty(0, np.int64), *(codes for _, codes in blocks)]
+        members = Members(np.concatenate(codes), roster, schema.unit.most_records)
+    freed = (blocks.pop(0)[0] for _ in range(len(blocks)))
+    held = _gathered(freed, np.empty((records, len(schema.features)), order="F"))
+    return held.X, held.y, schema, members
+
+
+def _of_frame(frame: Any, schema: Schema) -> tuple[Matrix, Vector, Schema, Members | None]:
+    """Return the same of a table in memory."""
+    from dpkit_core.data import frames  # noqa: PLC0415 - arrays are used without pyarrow
+
+    source = frames.frame_source(frame)  # a stream may be read only once
+    target = frames.frame_target(source, schema.outcome)
+    matrix = frames.frame_matrix(source, schema.features, expected=_no_features(schema))
+    return matrix, target, schema, None if schema.unit is None else Members.of(source, schema)
 
 
 def _gathered(blocks: Iterable[Block], X: Matrix) -> Block:

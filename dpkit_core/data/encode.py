@@ -533,9 +533,10 @@ def _each(entries: pa.Array, name: str, wanted: str, read: Callable[[str], float
 def _distinct(entries: pa.Array, name: str) -> tuple[npt.NDArray[np.intp], list[str]]:
     """Return what ``identifiers`` returns for a column of text."""
     at, texts = _encoded(entries, name)
-    nothing = [len(texts), *(i for i, text in enumerate(texts) if text.strip() in NOTHING)]
-    if len(missing := np.flatnonzero(np.isin(at, nothing))):
-        raise Unreadable(name, int(missing[0]), IDENTIFIER)
+    # As a set, and without a loop: a table may have as many texts as records.
+    if entries.null_count or not frozenset(NOTHING).isdisjoint(map(str.strip, texts)):
+        nothing = np.array([*(text.strip() in NOTHING for text in texts), True])  # and null, one past them
+        raise Unreadable(name, int(np.flatnonzero(nothing[at])[0]), IDENTIFIER)
     return at, texts
 
 

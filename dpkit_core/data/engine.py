@@ -1,8 +1,8 @@
 """Records that are elsewhere: an engine adds up where they are, and only sums come here.
 
 An engine is an entry point of the group ``dpkit.engines``: a class whose objects open a table by a schema, as
-a dataset of the form ``streamed`` that answers ``sum``, ``keep`` and ``select``. Functions and releases
-go to the records. Shares come back, arrays of whole numbers, which are checked and added up here
+a dataset of the form ``streamed`` that answers ``sum``, ``keep``, ``select`` and ``side``. Functions and
+releases go to the records. Shares come back, arrays of whole numbers, which are checked and added up here
 (``dpkit_core.data.sums.total``). They are whole, so the release is the one that the same records give in
 memory, bit for bit, whatever the division.
 
@@ -16,12 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
-from dpkit_core.data.dataset import AnyDataset
+from dpkit_core.data.dataset import AnyDataset, Untruncated
 
 if TYPE_CHECKING:
     from dpkit_core.data.schema import Schema
+    from dpkit_core.data.sides import Side
+
+
+__all__ = ["Elsewhere", "Engine", "Untruncated", "trusted"]
 
 
 @runtime_checkable
@@ -31,6 +35,15 @@ class Elsewhere(AnyDataset, Protocol):
     @property
     def engine(self) -> str:
         """The name of the engine that has them."""
+        ...
+
+    @property
+    def dashboard(self) -> str | None:
+        """The address of a page that shows what the engine is doing, if it has one."""
+        ...
+
+    def side(self, side: Side, /) -> Self:
+        """Return the records on one side, of which there may be none."""
         ...
 
 
@@ -45,7 +58,16 @@ def trusted(batches: Sequence[AnyDataset]) -> tuple[str, ...]:
 
 
 class Engine(Protocol):
-    """Where sums are computed."""
+    """Where sums are computed.
+
+    Attributes
+    ----------
+    units
+        Whether it keeps, of each unit of the schema, the records that ``dpkit_core.data.units`` says, though
+        they may be in several places. Else a schema with a unit is refused in the plan.
+    """
+
+    units: ClassVar[bool]
 
     def open(self, table: Any, schema: Schema, /) -> AbstractContextManager[Elsewhere]:
         """Return the records of a table, checked where they are, until the end of a ``with`` block.
@@ -54,8 +76,6 @@ class Engine(Protocol):
         ------
         InvalidData
             As ``Dataset.from_source``, or if the engine cannot reach such a table.
-        Unsuitable
-            If the schema has a unit: its records may be in several places.
         EngineFailed
             If the engine does not answer.
         """

@@ -343,6 +343,11 @@ def unit_columns(units: Any, columns: Sequence[str]) -> list[tuple[npt.NDArray[n
     if isinstance(units, ArrowSource) or (is_frame(units) and not _is_column(units)):
         source = frame_source(units)
         for name in columns:
+            if name not in source.fields.names:
+                raise InvalidData(
+                    f"{source.called} has no column of the unit {name!r}; give one that has it, or, for "
+                    "arrays and estimators, say whose each record is with units="
+                )
             require_identifiers(find(source, name, "column of the unit"))
         batches = list(source.read(list(columns)))
         table = pa.Table.from_batches(batches) if batches else None

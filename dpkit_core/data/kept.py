@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 BLOCKS = 8
 
 
+#: How many records are added up at once: what a sum makes of them stays in the processor's cache.
+PIECE = 2**15
+
+
 def rows_kept(columns: int) -> int:
     """Return how many records of ``columns`` features a state should be of."""
     return rows_of(columns, BLOCKS * sums.BLOCK)
@@ -84,14 +88,15 @@ class KeptHere(Generic[State]):
 
     def change(self, function: Callable[[State], State], /) -> None:
         """Replace each state by a function of it; if that fails, all stay as they were."""
-        self._states = [_of_as_many(len(state), function(state)) for state in self._all()]
+        self._states = [_of_as_many(len(state), function(state)) for state in self.states()]
 
     def sum(self, what: Sum[State], /) -> Integers:
         """Return the total of a function of what is kept, exactly."""
-        parts = (part for state in self._all() for part in pieces(state, what.most_records))
+        parts = (part for state in self.states() for part in pieces(state, min(what.most_records, PIECE)))
         return total(what, self._records, shares(what.of, parts))
 
-    def _all(self) -> Iterator[State]:
+    def states(self) -> Iterator[State]:
+        """Yield what is kept, block by block, in the order of the records."""
         return self._made() if self._states is None else iter(self._states)
 
 

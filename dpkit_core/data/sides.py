@@ -8,7 +8,8 @@ copy of a held out record is fitted to; and a table of few distinct records fall
 held out may be far from ``share``.
 
 The key follows from the names of target and unit. Nothing in it is of the table, and nobody who holds a table
-can try keys until the score is good, but by renaming a column. A smaller share is a part of a larger one.
+can try keys until the score is good, but by renaming a column. Share and key are kept in the release, and a
+later evaluation takes them from there. A smaller share is a part of a larger one.
 
 A record of the other side changes no bit of this one: sides are copied, in one layout, and cut into blocks
 anew.
@@ -59,11 +60,15 @@ class Side:
         return below if self.held_out else ~below
 
 
-def sides(schema: Schema, share: float) -> tuple[Side, Side]:
+def sides(share: float, key: int) -> tuple[Side, Side]:
     """Return the side of the fit and the side that is held out."""
+    return Side(share, key, held_out=False), Side(share, key, held_out=True)
+
+
+def key_of(schema: Schema) -> int:
+    """Return the key for a table."""
     digest = hashlib.blake2b(_DOMAIN, digest_size=8)
     for name in (schema.target.name, *(() if schema.unit is None else schema.unit.columns)):
         encoded = name.encode()
         digest.update(len(encoded).to_bytes(8, "little") + encoded)
-    key = int.from_bytes(digest.digest(), "little")
-    return Side(share, key, held_out=False), Side(share, key, held_out=True)
+    return int.from_bytes(digest.digest(), "little")

@@ -20,9 +20,11 @@ has a quota left, and so never more than m of a unit, in whatever order and bloc
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+import attrs
 import numpy as np
 import numpy.typing as npt
 
@@ -52,10 +54,11 @@ class Roster:
     [1, 2]
     """
 
-    __slots__ = ("_codes",)
+    __slots__ = ("_codes", "_hashes")
 
     def __init__(self) -> None:
-        self._codes: dict[Identifier, int] = {}
+        self._codes = _Numbers()
+        self._hashes: list[int] = []
 
     def __len__(self) -> int:
         return len(self._codes)
@@ -68,30 +71,48 @@ class Roster:
         columns
             For each column of the unit the place of each record's text, and the distinct texts.
         """
-        together = columns[0][0].astype(np.int64)
-        for places, texts in columns[1:]:
-            # At most as many as records, times texts: no product of many columns overflows.
-            together = np.unique(together, return_inverse=True)[1] * len(texts) + places
-        distinct, first, codes = np.unique(together, return_index=True, return_inverse=True)
-        found = np.empty(len(distinct), np.int64)
-        for i, record in enumerate(first.tolist()):
-            identifier = tuple(texts[places[record]] for places, texts in columns)
-            found[i] = self._codes.setdefault(identifier, len(self._codes))
-        numbered: Integers = found[codes]
+        ((places, texts), *others) = columns
+        identifiers: Iterable[str | Identifier] = texts
+        if others:
+            together = places.astype(np.int64)
+            for more, texts_of in others:
+                # At most as many as records, times texts: no product of many columns overflows.
+                together = np.unique(together, return_inverse=True)[1] * len(texts_of) + more
+            _, first, places = np.unique(together, return_index=True, return_inverse=True)
+            identifiers = zip(*([texts[i] for i in at[first].tolist()] for at, texts in columns), strict=True)
+        numbered: Integers = np.fromiter(map(self._codes.__getitem__, identifiers), np.int64)[places]
         return numbered
+
+    def identifiers(self) -> tuple[str | Identifier, ...]:
+        """Return the identifiers, in the order of their numbers."""
+        return tuple(self._codes)
+
+    def numbers(self, identifiers: Sequence[str | Identifier]) -> Integers:
+        """Return the numbers of identifiers, such as those of another roster in the order of its own."""
+        return np.fromiter(map(self._codes.__getitem__, identifiers), np.int64, len(identifiers))
 
     def hashes(self) -> Hashes:
         """Return a hash of each unit's identifier, in the order of their numbers."""
-        return np.fromiter((hash_of(identifier) for identifier in self._codes), np.uint64, len(self._codes))
+        for known in itertools.islice(self._codes, len(self._hashes), None):
+            self._hashes.append(hash_of((known,) if isinstance(known, str) else known))
+        return np.array(self._hashes, np.uint64)
+
+
+class _Numbers(dict[str | Identifier, int]):
+    """The number of each identifier, of one column by its text; a new one gets the next."""
+
+    def __missing__(self, identifier: str | Identifier) -> int:
+        number = self[identifier] = len(self)
+        return number
 
 
 def hash_of(identifier: Identifier) -> int:
     """Return a hash of 64 bits of some texts in their order."""
-    digest = hashlib.blake2b(_DOMAIN, digest_size=8)
+    told = _DOMAIN
     for text in identifier:
         encoded = text.encode()
-        digest.update(len(encoded).to_bytes(8, "little") + encoded)  # ("a", "bc") is not ("ab", "c")
-    return int.from_bytes(digest.digest(), "little")
+        told += len(encoded).to_bytes(8, "little") + encoded  # ("a", "bc") is not ("ab", "c")
+    return int.from_bytes(hashlib.blake2b(told, digest_size=8).digest(), "little")
 
 
 def contents(X: Matrix, y: Vector) -> Hashes:
@@ -150,61 +171,109 @@ class Truncation:
     [True, False, True]
     """
 
-    __slots__ = ("_contents", "_keys", "_quotas", "records")
+    __slots__ = ("_first", "_hashes", "_longest", "_numbers", "_quotas", "records")
 
     def __init__(self, codes: Integers, contents: Hashes, hashes: Hashes, most: int) -> None:
-        place = _places(codes, contents)
-        numbers = mixed(mixed(hashes[codes] ^ contents) + place.astype(np.uint64))
-        order = np.lexsort((numbers, codes))
-        chosen = order[_within(codes[order]) < most]
+        self._hashes = hashes
+        keys = self._number(codes, contents)
+        numbers = keys.copy()
+        # Both steps of ``_number`` can be undone: in a unit, equal numbers are equal contents.
+        order = _sorted(codes, keys)
+        copies = _since(_new(codes[order]) | _new(keys[order]))
+        if copies.any():
+            numbers[order] = np.where(copies, mixed(keys[order] + copies.astype(np.uint64)), keys[order])
+            # Ties of numbers by content: not by places in the table, which other units' records change.
+            order = np.lexsort((keys, numbers, codes))
+        chosen = order[_since(_new(codes[order])) < most]
         self.records = len(chosen)
-        self._contents: Hashes = np.unique(contents[chosen])
-        keys, _ = self._key(codes[chosen], contents[chosen])
-        self._keys, self._quotas = np.unique(keys, return_counts=True)
+        if copies.any():
+            chosen = chosen[_sorted(codes[chosen], keys[chosen])]
+        codes, keys = codes[chosen], keys[chosen]
+        starts = np.flatnonzero(_new(codes) | _new(keys))
+        self._numbers = keys[starts]
+        self._quotas = np.diff(starts, append=len(chosen))
+        # Of each unit, where its numbers begin, and those of the next; of one that is not known, none.
+        self._first = np.searchsorted(codes[starts], np.arange(len(hashes) + 2))
+        self._longest = int(np.diff(self._first).max(initial=0))
 
     def in_a_pass(self) -> Callable[[Integers, Hashes], Booleans]:
         """Return a function that says which records of a block are kept, for each block of one pass."""
         left = self._quotas.copy()
 
         def of_block(codes: Integers, contents: Hashes) -> Booleans:
-            keys, known = self._key(codes, contents)
-            at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-            records = np.flatnonzero(known & (self._keys[at] == keys))
-            at = at[records]
             kept = np.zeros(len(codes), np.bool_)
-            taken = _places(at) < left[at]
+            records, at = self._found(codes, contents)
+            order = np.argsort(at, kind="stable")
+            records, at = records[order], at[order]
+            taken = _since(_new(at)) < left[at]
             kept[records[taken]] = True
             np.subtract.at(left, at[taken], 1)
             return kept
 
         return of_block
 
-    def _key(self, codes: Integers, contents: Hashes) -> tuple[Integers, Booleans]:
-        """Return one number for each pair of a unit and a content, and whether the content is kept at all."""
-        at = np.minimum(np.searchsorted(self._contents, contents), len(self._contents) - 1)
-        return codes * len(self._contents) + at, self._contents[at] == contents
+    def _number(self, codes: Integers, contents: Hashes) -> Hashes:
+        return mixed(self._hashes[codes] ^ contents)
+
+    def _found(self, codes: Integers, contents: Hashes) -> tuple[Integers, Integers]:
+        """Return the records whose unit and content are kept, and at which of the quotas."""
+        known = np.flatnonzero(codes < len(self._hashes))
+        codes = codes[known]
+        keys = self._number(codes, contents[known])
+        low, end = self._first[codes], self._first[codes + 1]
+        # The first number that is not below, among the unit's own: a search by halves, for all at once.
+        high = end
+        for _ in range(self._longest.bit_length()):
+            middle = (low + high) // 2
+            below = (middle < high) & (self._numbers[np.minimum(middle, len(self._numbers) - 1)] < keys)
+            low, high = np.where(below, middle + 1, low), np.where(below, high, middle)
+        found = np.flatnonzero(low < end)
+        found = found[self._numbers[low[found]] == keys[found]]
+        return known[found], low[found]
 
 
-def _places(*keys: npt.NDArray[np.generic]) -> Integers:
-    """Return the place of each entry, from 0, among those with equal keys."""
-    order = np.lexsort(keys)
-    new = np.ones(len(order), np.bool_)
-    new[1:] = False
-    for key in keys:
-        new[1:] |= key[order[1:]] != key[order[:-1]]
-    places = np.empty(len(order), np.int64)
-    places[order] = _since(new)
-    return places
+@attrs.frozen(eq=False)
+class Attendance:
+    """Whose the records of a part of a table are, and what: all that truncation asks of them."""
+
+    identifiers: tuple[str | Identifier, ...]
+    codes: Integers
+    contents: Hashes
 
 
-def _within(ordered: Integers) -> Integers:
-    """Return the place of each entry, from 0, among equal ones, which are next to each other."""
+def truncated(parts: Sequence[Attendance], most: int) -> list[Booleans]:
+    """Return which records of each part are kept: those of the whole table, as ``Truncation`` says.
+
+    Examples
+    --------
+    >>> one = Attendance(("ann",), np.array([0, 0]), np.array([7, 7], np.uint64))
+    >>> two = Attendance(("bob", "ann"), np.array([1, 0]), np.array([7, 7], np.uint64))
+    >>> [kept.tolist() for kept in truncated([one, two], most=1)]
+    [[True, False], [False, True]]
+    """
+    roster = Roster()
+    codes = [roster.numbers(part.identifiers)[part.codes] for part in parts]
+    everyone = np.concatenate(codes), np.concatenate([part.contents for part in parts])
+    keeps = Truncation(*everyone, roster.hashes(), most).in_a_pass()
+    return [keeps(its, part.contents) for its, part in zip(codes, parts, strict=True)]
+
+
+def _sorted(codes: Integers, numbers: Hashes) -> Integers:
+    """Return the order by codes, and of equal ones by numbers: faster than ``np.lexsort``."""
+    order = np.argsort(numbers)
+    sorted_: Integers = order[np.argsort(codes[order], kind="stable")]
+    return sorted_
+
+
+def _new(ordered: npt.NDArray[np.generic]) -> Booleans:
+    """Return which entries differ from the one before."""
     new = np.ones(len(ordered), np.bool_)
-    new[1:] = ordered[1:] != ordered[:-1]
-    return _since(new)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    return new
 
 
 def _since(new: Booleans) -> Integers:
+    """Return how many entries there are since the last that is new."""
     at = np.arange(len(new))
     since: Integers = at - np.maximum.accumulate(np.where(new, at, 0))
     return since

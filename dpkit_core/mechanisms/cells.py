@@ -163,6 +163,12 @@ class Cells:
         below = np.concatenate([[0.0], np.cumsum(self.shares)])
         return np.interp(ranks, below / below[-1], self.edges)
 
+    def interval(self, deviation: float) -> tuple[float, float]:
+        """Return what holds all records but about half a deviation of the first counts' noise at each end."""
+        tail = min(deviation / 2 / self.records, 0.25)
+        low, high = self.quantiles(np.array([tail, 1 - tail])).tolist()
+        return low, high
+
     def thresholds(self, count: int) -> Vector:
         """Return at most ``count`` thresholds, half of them quantiles, half even from one tail to the other.
 

@@ -231,7 +231,7 @@ def fences_event(epsilon: float, neighboring: Neighboring, columns: int = 1) -> 
 def private_fences(
     meter: Meter,
     data: Summable[Block],
-    values: Values,
+    values: Values[Block],
     *,
     epsilon: float,
     neighboring: Neighboring,
@@ -421,11 +421,11 @@ def _only_feature(block: Block) -> Vector:
     return block.X[:, 0]
 
 
-def _distances(values: Values, center: float) -> Values:
+def _distances(values: Values[Block], center: float) -> Values[Block]:
     return functools.partial(_distances_to, values=values, center=center)
 
 
-def _distances_to(block: Block, values: Values, center: float) -> Vector:
+def _distances_to(block: Block, values: Values[Block], center: float) -> Vector:
     distances: Vector = np.abs(values(block) - center)
     return distances
 
@@ -442,7 +442,7 @@ class _Candidates:
 
 def _candidates(
     data: Summable[Block],
-    values: Values,
+    values: Values[Block],
     center: float,
     spread: float,
     *,
@@ -673,7 +673,7 @@ def windows(center: float, spread: float) -> tuple[Vector, Vector, Vector]:
     return np.concatenate(middles), np.concatenate(widths), np.concatenate(prices)
 
 
-def counts_outside(values: Values, middles: Vector, widths: Vector) -> Sum[Block]:
+def counts_outside(values: Values[Block], middles: Vector, widths: Vector) -> Sum[Block]:
     """Return the sum that counts the values outside of each window ``middles +- widths``.
 
     One number for each; a record adds 0 or 1 to it. Under add/remove all of them change in one direction.
@@ -682,7 +682,7 @@ def counts_outside(values: Values, middles: Vector, widths: Vector) -> Sum[Block
     return Sum(outside, middles.shape, bound=1)
 
 
-def _outside(block: Block, values: Values, lower: Vector, upper: Vector) -> Integers:
+def _outside(block: Block, values: Values[Block], lower: Vector, upper: Vector) -> Integers:
     ordered = np.sort(values(block))
     below = np.searchsorted(ordered, lower, side="left")
     return below + (ordered.size - np.searchsorted(ordered, upper, side="right"))

@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpkit_core.arrays import Integers, read_only
-from dpkit_core.data.sums import Block, Sum, Summable
+from dpkit_core.data.sums import State, Sum, Summable
 from dpkit_core.privacy.budget import Neighboring, Sensitivity
 from dpkit_core.privacy.events import ExponentialMechanism
 from dpkit_core.protocols import Round, Scores
@@ -63,7 +63,7 @@ LOCATIONS_PER_OCTAVE = 1024
 #: Spreads in an octave; a factor of 1.09 in the width of fences is immaterial.
 SPREADS_PER_OCTAVE = 8
 
-Values = Callable[[Block], "Vector"]
+Values = Callable[[State], "Vector"]
 """Returns one finite value for each record of a block, a function of that record."""
 
 #: Quantiles and priors are multiples of this, which keeps sums with counts exact.
@@ -77,8 +77,8 @@ def reach_event(epsilon: float, neighboring: Neighboring, candidates: int) -> Ex
 
 def private_reach(
     meter: Meter,
-    data: Summable[Block],
-    magnitudes: Values,
+    data: Summable[State],
+    magnitudes: Values[State],
     candidates: Vector,
     *,
     price: float,
@@ -125,8 +125,8 @@ def quantile_event(
 
 def private_quantile(
     meter: Meter,
-    data: Summable[Block],
-    values: Values,
+    data: Summable[State],
+    values: Values[State],
     q: float,
     *,
     grid: Vector,
@@ -169,13 +169,13 @@ def private_quantile(
     return float(grid[select_point(meter, scores, sensitivity, epsilon, constant_work=constant_work)])
 
 
-def counts_around(values: Values, grid: Vector) -> Sum[Block]:
+def counts_around(values: Values[State], grid: Vector) -> Sum[State]:
     """Return the sum that counts values below each grid point and up to it; the last column counts all."""
     return Sum(functools.partial(_around, values=values, grid=grid), (2, grid.size + 1), bound=1)
 
 
-def _around(block: Block, values: Values, grid: Vector) -> Integers:
-    ordered = np.sort(values(block))
+def _around(state: State, values: Values[State], grid: Vector) -> Integers:
+    ordered = np.sort(values(state))
     counts = np.empty((2, grid.size + 1), dtype=np.int64)
     counts[0, :-1], counts[1, :-1] = _counts_below(ordered, grid), _counts_upto(ordered, grid)
     counts[:, -1] = ordered.size
@@ -199,13 +199,13 @@ def _steps(rises: Integers, size: int) -> Integers:
     return np.repeat(np.arange(rises.size + 1), np.diff(rises, prepend=0, append=size))
 
 
-def counts_beyond(distances: Values, reach: Vector) -> Sum[Block]:
+def counts_beyond(distances: Values[State], reach: Vector) -> Sum[State]:
     """Return the sum that counts the distances above each ``reach``, which increase."""
     return Sum(functools.partial(_beyond, distances=distances, reach=reach), reach.shape, bound=1)
 
 
-def _beyond(block: Block, distances: Values, reach: Vector) -> Integers:
-    ordered = np.sort(distances(block))
+def _beyond(state: State, distances: Values[State], reach: Vector) -> Integers:
+    ordered = np.sort(distances(state))
     return ordered.size - np.searchsorted(ordered, reach, side="right")
 
 

@@ -12,14 +12,15 @@ of what was released before. So the steps compose adaptively.
        v = (1, a u, a u^2, d q),   u = (y - y0) / c cut to [-1, 1],   q = min((y - m(x))^2, c^2) / c^2,
 
    with a^2 = 1/2, d^2 = 3/2. |v|^2 <= 1 + 1/2 + 1/2 + 3/2 = 7/2, attained at u = q = 1: the L2 sensitivity
-   under add-remove is 7/2. What the model says of a record may be no number; then q = 1.
+   under add-remove is 7/2, and sqrt(2) times that where a record is replaced. What the model says of a record
+   may be no number; then q = 1.
 
 From the matrix, ``dpkit_core.release.evaluation`` reads 1 - sum q / sum (u - mean u)^2 and how sure it is:
 it has all products of two of 1, u, u^2 and q. A model that always says y0 has q = u^2 up to the cap, and so a
 score of 0: one cap is for both sums.
 
 *Classes.* Of each class how many records it has that the model gets right, and how many that it does not. A
-record is in one of these counts: the sensitivity is 1.
+record is in one of these counts: the sensitivity is 1, and sqrt(2) where it is replaced.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ import numpy as np
 
 from dpkit_core.arrays import Integers
 from dpkit_core.data.sums import Block, Sum, Summable
-from dpkit_core.mechanisms.cells import TAIL, cells_events, private_cells
+from dpkit_core.mechanisms.cells import TAIL, cells_events, counts_sensitivity, private_cells
 from dpkit_core.mechanisms.moments import (
     flatten,
     gaussian_second_moment,
@@ -60,8 +61,6 @@ NORM = math.sqrt(1 + 2 * WEIGHT_OF_TARGET + WEIGHT_OF_ERROR)
 
 #: Entries of v.
 SIZE = 4
-
-_ADD_REMOVE = Neighboring.ADD_OR_REMOVE_ONE
 
 Predictor = Callable[["Matrix"], "Vector | Matrix"]
 """Returns a number for each row, or a row of probabilities; of each a function of that row alone."""
@@ -90,7 +89,9 @@ class Score:
     beyond: float | None = None
 
 
-def score_events(precision: float, classes: int | None) -> tuple[Gaussian, ...]:
+def score_events(
+    precision: float, classes: int | None, neighboring: Neighboring = Neighboring.ADD_OR_REMOVE_ONE
+) -> tuple[Gaussian, ...]:
     """Return the events of a score whose precisions, 1 / multiplier^2, add up to ``precision``.
 
     Parameters
@@ -99,14 +100,17 @@ def score_events(precision: float, classes: int | None) -> tuple[Gaussian, ...]:
         Above 0.
     classes
         How many there are; None for numbers.
+    neighboring
+        The relation.
     """
     if classes is not None:
-        return (Gaussian(1 / math.sqrt(precision), sensitivity=1.0, shape=(classes, 2)),)
+        sensitivity = counts_sensitivity(1, neighboring)
+        return (Gaussian(1 / math.sqrt(precision), neighboring, sensitivity=sensitivity, shape=(classes, 2)),)
     first = math.sqrt(2 / (CELLS_SHARE * precision))  # its steps together cost as much again
     moments = 1 / math.sqrt((1 - CELLS_SHARE) * precision)
     return (
-        *cells_events(first, _ADD_REMOVE, 1, bounded=False),
-        second_moment_event(moments, _ADD_REMOVE, norm=NORM, columns=SIZE),
+        *cells_events(first, neighboring, 1, bounded=False),
+        second_moment_event(moments, neighboring, norm=NORM, columns=SIZE),
     )
 
 
@@ -114,6 +118,7 @@ def score_of_numbers(
     meter: Meter, data: Summable[Block], predict: Predictor, events: tuple[Gaussian, ...]
 ) -> Score:
     """Return the score of a model of a number; emits ``events``, those of ``score_events``."""
+    neighboring = events[0].neighboring
     (cells,) = private_cells(
         meter,
         data,
@@ -121,17 +126,17 @@ def score_of_numbers(
         [None],
         bounded=False,
         noise_multiplier=events[0].noise_multiplier,
-        neighboring=_ADD_REMOVE,
+        neighboring=neighboring,
         planned=1,
     )
     center, cap, beyond = _capped(cells)
     found = cells.found and 0 < cap < math.inf
-    rows = functools.partial(_rows, predict=predict, center=center, cap=cap if found else 1.0)
+    rows = functools.partial(score_rows, predict=predict, center=center, cap=cap if found else 1.0)
     multiplier = events[-1].noise_multiplier
     moments = gaussian_second_moment(
-        meter, data, rows, SIZE, norm=NORM, noise_multiplier=multiplier, neighboring=_ADD_REMOVE
+        meter, data, rows, SIZE, norm=NORM, noise_multiplier=multiplier, neighboring=neighboring
     )
-    deviation = multiplier * second_moment_sensitivity(NORM, _ADD_REMOVE)
+    deviation = multiplier * second_moment_sensitivity(NORM, neighboring)
     released = tuple(flatten(moments).tolist())
     return Score(released, deviation, center, cap, beyond) if found else Score(released, deviation)
 
@@ -146,10 +151,11 @@ def score_of_classes(
     """
     (event,) = events
     assert event.shape is not None  # as ``score_events`` says
+    assert event.sensitivity is not None
     classes = event.shape[0]
     counts = data.sum(Sum(functools.partial(_hits, predict=predict, classes=classes), (classes, 2), bound=1))
-    noisy = meter.gaussian(counts, sensitivity=1.0, noise_multiplier=event.noise_multiplier)
-    return Score(tuple(noisy.ravel().tolist()), event.noise_multiplier)
+    noisy = meter.gaussian(counts, sensitivity=event.sensitivity, noise_multiplier=event.noise_multiplier)
+    return Score(tuple(noisy.ravel().tolist()), event.noise_multiplier * event.sensitivity)
 
 
 def _capped(cells: Cells) -> tuple[float, float, float]:
@@ -163,7 +169,7 @@ def _capped(cells: Cells) -> tuple[float, float, float]:
     return center, cap, max(0.0, float(1 - ends[1] + ends[0]))
 
 
-def _rows(block: Block, predict: Predictor, center: float, cap: float) -> Matrix:
+def score_rows(block: Block, predict: Predictor, center: float, cap: float) -> Matrix:
     """Return v of each record."""
     u = np.clip((block.y - center) / cap, -1, 1)
     error = np.fmin(np.abs(block.y - predict(block.X)) / cap, 1)  # which is 1 for NaN

@@ -25,19 +25,22 @@ know them. The comparison with a 32-bit threshold makes the true rate at most th
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from dpkit_core.arrays import Booleans, Integers
+from dpkit_core.data.sums import State, Sum
 from dpkit_core.errors import Unsuitable
 from dpkit_core.noise.sampler import SCALE_LIMIT
 from dpkit_core.privacy.accounts import TICKS
 from dpkit_core.privacy.budget import Neighboring
-from dpkit_core.privacy.events import Gaussian, NonSphericalGaussian, PoissonSampled
+from dpkit_core.privacy.events import Gaussian, NonSphericalGaussian, PoissonSampled, same_event
 
 if TYPE_CHECKING:
     from dpkit_core.arrays import Matrix, Vector
@@ -232,20 +235,98 @@ def noisy_sums(
     admit
         Says, of costs in ticks, who takes part; all within the limits by default.
     """
-    multipliers, sensitivities, shape, rate = noise_of(event)
+    *_, rate = noise_of(event)
     active = _active(contributions, groups.size, event, admit)
     taken = np.flatnonzero(active & _sampled(sampler.generator, groups.size, rate))
-    where = groups[taken].astype(np.intp)
+    return with_noise(sampler, _sums(contributions, groups, taken, event), event)
+
+
+def with_noise(sampler: Sampler, sums: Integers, event: Sums) -> Matrix:
+    """Return exact sums, shape (coordinates, groups), with the noise of a round."""
+    multipliers, sensitivities, shape, _ = noise_of(event)
     result = np.empty(shape)
-    for j, (column, scale) in enumerate(
-        zip(contributions, deviations(multipliers, sensitivities), strict=True)
-    ):
-        if column.ndim == 0:
-            sums = np.bincount(where, minlength=shape[1]) * int(column)
-        else:
-            sums = group_sums(column[taken], where, shape[1])
-        result[j] = sums + sampler.discrete_gaussian(scale, shape[1])
+    for j, scale in enumerate(deviations(multipliers, sensitivities)):
+        result[j] = sums[j] + sampler.discrete_gaussian(scale, shape[1])
     return result
+
+
+def _sums(
+    contributions: Sequence[npt.NDArray[np.int64]],
+    groups: npt.NDArray[np.integer],
+    taken: npt.NDArray[np.intp],
+    event: Sums,
+) -> Integers:
+    """Return the sums over the records that are taken."""
+    *_, shape, _ = noise_of(event)
+    where = groups[taken].astype(np.intp)
+    result = np.empty(shape, np.int64)
+    for j, column in enumerate(contributions):
+        if column.ndim == 0:
+            result[j] = np.bincount(where, minlength=shape[1]) * int(column)
+        else:
+            result[j] = group_sums(column[taken], where, shape[1])
+    return result
+
+
+#: What records contribute to which groups, of what is kept of them, as for ``Meter.sums``.
+Contributed: TypeAlias = Callable[[State], tuple[Sequence[npt.ArrayLike], npt.NDArray[np.integer]]]
+
+
+def sum_of(of: Contributed[State], event: Sums, limits: Sequence[int]) -> Sum[State]:
+    """Return the exact sums of a round over all records within the limits, and two rows of counts.
+
+    The first entry of the one row counts the records, that of the other what is wrong with their rows. For a
+    round that is neither sampled nor filtered: there a record's share depends on it alone.
+    """
+    *_, shape, _ = noise_of(event)
+    shares = partial(_shares, of=of, event=event, limits=tuple(limits))
+    return Sum(shares, (shape[0] + 2, shape[1]), bound=max(1, *limits))
+
+
+def _shares(state: State, of: Contributed[State], event: Sums, limits: Sequence[int]) -> Integers:
+    *_, shape, _ = noise_of(event)
+    result = np.zeros((shape[0] + 2, shape[1]), np.int64)
+    result[-2, 0] = len(state)
+    given, groups = of(state)
+    columns = [np.asarray(column) for column in given]
+    if not is_round(columns, limits, event) or wrong_rows(columns, groups, len(state), shape[1]):
+        result[-1, 0] = 1
+        return result
+    taken = np.flatnonzero(_active(columns, groups.size, event, None))
+    result[:-2] = _sums(columns, groups, taken, event)
+    return result
+
+
+def is_round(columns: Sequence[npt.NDArray[Any]], limits: Sequence[int], event: Sums) -> bool:
+    """Return whether ``event`` is that of a round with these limits."""
+    try:
+        multipliers, _, (coordinates, groups), rate = noise_of(event)
+        expected = sums_event(
+            multipliers,
+            event.neighboring,
+            limits=[operator.index(limit) for limit in limits],
+            groups=groups,
+            rate=rate,
+            alike=[column.ndim == 0 for column in columns],
+        )
+    except (Unsuitable, ValueError, TypeError):
+        return False
+    within = all(1 <= limit <= LARGEST_LIMIT for limit in limits)
+    return within and coordinates == len(columns) == len(limits) and same_event(expected, event)
+
+
+def wrong_rows(
+    columns: Sequence[npt.NDArray[Any]], groups: npt.NDArray[np.integer], records: int, count: int
+) -> str | None:
+    """Return what is wrong with the rows of a round over so many records and groups; None if nothing is."""
+    shapes = [groups.shape, *(column.shape for column in columns if column.ndim)]
+    if any(shape != (records,) for shape in shapes):
+        return "without one row for each record that has arrived"
+    if groups.dtype.kind not in "iu" or any(column.dtype.kind not in "iu" for column in columns):
+        return "of other than whole numbers, which rounding would change"
+    if groups.size and not 0 <= int(groups.min()) <= int(groups.max()) < count:
+        return "over other groups than those of the event"
+    return None
 
 
 def _active(

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpkit_core.arrays import Vector
-from dpkit_core.errors import BudgetSpent, EngineFailed, PartFailed, PlanViolation
+from dpkit_core.errors import BudgetSpent, EngineFailed, EngineLost, PartFailed, PlanViolation
 from dpkit_core.pipeline.confine import at_work, confined, printed
 from dpkit_core.pipeline.meter import StageMeter
 from dpkit_core.pipeline.parts import Component, Part
@@ -22,14 +22,14 @@ from dpkit_core.text import number_of
 T = TypeVar("T")
 
 
-def call(part: Part[Component], action: Callable[[], T], meter: StageMeter | None = None) -> T:
+def call(part: Part[Component] | str, action: Callable[[], T], meter: StageMeter | None = None) -> T:
     """Return what a part returns; whatever else it does ends here.
 
     Raises
     ------
     PlanViolation
         If it broke its plan, whatever it made of the exception.
-    EngineFailed
+    EngineLost
         If the engine that has the records did not answer it.
     PartFailed
         If it raised anything else.
@@ -48,7 +48,7 @@ def call(part: Part[Component], action: Callable[[], T], meter: StageMeter | Non
                     "part: report it to its authors with the traceback of --debug"
                 )
                 if isinstance(error, EngineFailed):
-                    failure = EngineFailed(
+                    failure = EngineLost(
                         f"the engine that has the records failed while {part} was running: nothing is "
                         "released, and the planned budget counts as spent because the failure itself may "
                         "depend on the data. See what became of its workers before you run again"

@@ -5,8 +5,9 @@ and k were set by what was measured (``docs/results/shapes.md``).
 
 *Recipe.* ``trees`` for a target of categories, because it predicts probabilities. For a number: ``trees`` as
 well, which knows more shapes than a line, unless the schema says that there are too few records for the
-budget, fewer than ``TREES_FROM`` / epsilon: then ``winsorized``, a line through all columns, which noise
-misleads less. For records that come in batches ``s-gbdt``, which learns from one batch after the other.
+budget, fewer than ``TREES_FROM`` / epsilon for each record of a unit that counts: then ``winsorized``, a line
+through all columns, which noise misleads less. For records that come in batches ``s-gbdt``, which learns from
+one batch after the other.
 
 *k.* All features, unless the schema says about how many records there are and these are fewer than ``ROOM``
 times what a forecast of the plan for all of them wants: then the largest k of ``CHOICES`` for which they are
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 PREFERRED = "tight"
 FALLBACK = "rdp"
 
-#: Records times epsilon from which on trees are recommended for numbers.
+#: Records times epsilon from which on trees are recommended for numbers, for each record of a unit.
 TREES_FROM = 1000.0
 
 #: How many features may be selected by ``auto``, beside all.
@@ -106,20 +107,21 @@ def recommend(schema: Schema, budget: Budget, *, selecting: bool = False, batche
         )
     if batches > 1:
         return Recommendation("s-gbdt", "it learns from records that come in batches")
-    few = schema.size is not None and schema.size * budget.epsilon < TREES_FROM
+    # Noise for m records of a unit is about that for one at epsilon / m.
+    each = schema.records_of_a_unit
+    few = schema.size is not None and schema.size * budget.epsilon < TREES_FROM * each
+    facts = f"about {schema.size} records" + (f", {each} of each {schema.unit}," if each > 1 else "")
+    facts += f" at epsilon {budget.epsilon:g}"
     if schema.target.kind == "categorical":
         recipe, why = "trees", "the target is a category, and trees predict probabilities"
     elif few:
         recipe = "winsorized"
-        why = (
-            f"about {schema.size} records at epsilon {budget.epsilon:g} are too few for trees, and noise "
-            "misleads a line less"
-        )
+        why = f"{facts} are too few for trees, and noise misleads a line less"
     else:
         known = (
             "the schema does not say (records_about) that records are few, and trees"
             if schema.size is None
-            else f"about {schema.size} records at epsilon {budget.epsilon:g} are enough for trees, and they"
+            else f"{facts} are enough for trees, and they"
         )
         recipe, why = "trees", f"{known} learn what a line cannot"
     return Recommendation(f"k-{recipe}" if selecting else recipe, why)

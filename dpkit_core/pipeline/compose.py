@@ -16,19 +16,18 @@ from typing import Any
 
 import attrs
 
+from dpkit_core.data.engine import Engine
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import CannotCompose, InvalidOption
 from dpkit_core.pipeline.choose import AUTO, FALLBACK, chosen_k
-from dpkit_core.pipeline.parts import Assembly, make_part, require_type
+from dpkit_core.pipeline.parts import Assembly, make_engine, make_part, require_type
 from dpkit_core.pipeline.plan import Plan
-from dpkit_core.pipeline.planner import make_plan
+from dpkit_core.pipeline.planner import DEFAULT_SELECT_SHARE, make_plan
 from dpkit_core.pipeline.policy import Policy
 from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.plugins.registry import Registry
 from dpkit_core.privacy.budget import Budget
 from dpkit_core.protocols import Accountant, Regressor, Scorer, TopKSelector
-
-DEFAULT_SELECT_SHARE = 0.05  # DPKendall, section 4: 5% for the selection, the rest for the regression
 
 
 @attrs.frozen
@@ -54,6 +53,7 @@ class Pipeline:
         select_share: float = DEFAULT_SELECT_SHARE,
         batches: int = 1,
         evaluate: float | None = None,
+        engine: Engine | str | None = None,
     ) -> Plan:
         """Return what each part will spend; touches no data.
 
@@ -74,6 +74,9 @@ class Pipeline:
         evaluate
             Share of the records, such as .1, that are held out from all parts and score the model, which
             costs nothing beside as much Gaussian noise of a fit; None for no score.
+        engine
+            What will have the records, an instance or the name of an installed one: parts that need the
+            records in one place are refused. None for this process.
 
         Raises
         ------
@@ -95,6 +98,7 @@ class Pipeline:
             require_type("evaluate", evaluate, numbers.Real, "give a number between 0 and 1, such as 0.1")
             evaluate = float(evaluate)
         require_type("batches", batches, numbers.Integral, "give a whole number of at least 1")
+        where = None if engine is None else make_engine(engine)
 
         def planned(k: int | None, assembly: Assembly = self.assembly) -> Plan:
             try:
@@ -106,6 +110,7 @@ class Pipeline:
                     select_share=select_share,
                     batches=int(batches),
                     evaluate=evaluate,
+                    engine=where,
                 )
             except SystemExit as error:  # of an accountant: a part does not end the program
                 raise CannotCompose(str(assembly), ["a part tried to end the program"]) from error

@@ -1,16 +1,16 @@
-"""Scoring the model of a run on records that were held out from it.
+"""Scoring a model: in its own run on records held out from it, or in a run of its own.
 
 The records held out and those of the fit are disjoint by a public rule (``dpkit_core.data.sides``), so the
 evaluation costs nothing beside a fit that has as much Gaussian noise (``dpkit_core.privacy.events.Apart``).
 The plan gives it the precision of the fit's; where that is little, it has a share of the budget, which the
-fit then has less.
+fit then has less. An evaluation in a run of its own has a budget of its own, all of which it spends.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import attrs
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 from dpkit_core.arrays import Matrix, Vector
 from dpkit_core.data.dataset import AnyDataset
 from dpkit_core.data.schema import Schema
+from dpkit_core.data.sides import key_of
 from dpkit_core.mechanisms.calibration import calibrate_events
 from dpkit_core.mechanisms.scores import Predictor, Score, score_events, score_of_classes, score_of_numbers
 from dpkit_core.pipeline.forecasts import rounded
@@ -25,7 +26,8 @@ from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.composition import elements
 from dpkit_core.privacy.events import Event, Gaussian
 from dpkit_core.protocols import Meter, Model, Request
-from dpkit_core.release.evaluation import ACCURACY, CAPPED_R2, Evaluation
+from dpkit_core.release.certificate import HeldOut
+from dpkit_core.release.evaluation import ACCURACY, CAPPED_R2, FITTED, HELD_OUT, OTHER, Evaluation
 from dpkit_core.release.kinds import CORE_KINDS, OWN_KINDS
 
 #: Of the budget, for the evaluation of a fit with less Gaussian noise than that.
@@ -39,32 +41,72 @@ _ADD_REMOVE = Neighboring.ADD_OR_REMOVE_ONE
 
 @attrs.frozen
 class PlannedEvaluation:
-    """How the model of a plan will be scored.
+    """How a model will be scored.
 
     Attributes
     ----------
-    share
-        Of the records that are held out, about.
+    held_out
+        The rule by which the run's release holds records out, or that of an earlier release did; None if
+        there is none.
     classes
         How many classes the target has, with that of no category listed; None for numbers.
     events
         What it releases.
+    records
+        On which records: as of an ``Evaluation``.
+    model
+        The model that is scored, in a run of its own; None for the model that the run releases.
+    of
+        Digest of the release that has it.
     """
 
-    share: float
+    held_out: HeldOut | None
     classes: int | None
     events: tuple[Gaussian, ...]
+    records: str = HELD_OUT
+    model: Model | None = attrs.field(default=None, repr=False)
+    of: str | None = None
 
     @property
-    def sentence(self) -> str:
-        """What will be released, and about how sure it will be."""
-        measure = CAPPED_R2 if self.classes is None else ACCURACY
+    def share(self) -> float | None:
+        """Of the records that are held out, about; None where none are."""
+        return None if self.held_out is None else self.held_out.share
+
+    @property
+    def on(self) -> str:
+        """On which records, in words."""
+        if self.records == OTHER:
+            return "all records of the table, none of which it was fitted to, as you say"
+        if self.held_out is None:
+            return "the records that it was fitted to, which is optimistic"
+        if self.records == FITTED:
+            fitted = 100 - 100 * self.held_out.share
+            return f"the {fitted:.3g} % of the records that it was fitted to, which is optimistic"
+        return f"{100 * self.held_out.share:.3g} % of the records, held out by a hash"
+
+    @property
+    def least(self) -> float:
+        """About how many records the table has at least if the score is known at all, to 1 or so."""
         precision = sum(event.noise_multiplier**-2 for event in self.events)
-        wanted = rounded(HALF_WIDTH / (0.1 * self.share * math.sqrt(precision)))
-        return (
-            f"{measure} of the model on {100 * self.share:.3g} % of the records, held out by a hash; from "
-            f"about {wanted} records on it is known to .1 or so"
-        )
+        share = 1.0
+        if self.held_out is not None and self.records != OTHER:
+            share = self.held_out.share if self.records == HELD_OUT else 1 - self.held_out.share
+        return HALF_WIDTH / (share * math.sqrt(precision))
+
+    def sentence(self, size: int | None) -> str:
+        """Return what will be released, and about how sure it will be of a table of that size."""
+        measure, known = CAPPED_R2 if self.classes is None else ACCURACY, self.least
+        told = f"from about {rounded(10 * known)} records on it is known to .1 or so"
+        if size is not None and known < size:
+            told = f"it will be known to {known / size:.1g} or so"
+        elif size is not None:
+            told += f", and of about {size} it will say little"
+            if self.model is None:
+                told += (
+                    "; `dpkit evaluate` on the fitted records says more for a budget of its own, "
+                    "optimistically"
+                )
+        return f"{measure} of the model on {self.on}; {told}"
 
 
 #: Half of the interval of a score is about this over the number of records held out times the root of the
@@ -93,23 +135,48 @@ def planned_evaluation(
     Unsuitable
         If the accountant knows no Gaussian noise.
     """
-    target = schema.target
-    classes = 1 + max(1, len(target.classes)) if target.kind == "categorical" else None
+    classes = _classes(schema)
     least = calibrate_events(lambda inverse: [Gaussian(1 / inverse, _ADD_REMOVE)], request)
     spent = (element for event in fit for element in elements(event))
     noise = sum(count / event.noise_multiplier**2 for event, count in spent if isinstance(event, Gaussian))
     precision = max(noise * (1 - _BELOW), least**2)
-    return PlannedEvaluation(share, classes, score_events(precision, classes))
+    held_out = HeldOut(share, f"{key_of(schema):016x}")
+    return PlannedEvaluation(held_out, classes, score_events(precision, classes))
+
+
+def planned_afterwards(
+    schema: Schema, request: Request, wanted: Callable[..., PlannedEvaluation]
+) -> PlannedEvaluation:
+    """Return the plan of an evaluation in a run of its own, which spends the budget of ``request``.
+
+    ``wanted`` makes it of classes and events.
+
+    Raises
+    ------
+    Unsuitable
+        If the accountant knows no Gaussian noise.
+    """
+    classes = _classes(schema)
+
+    def events(inverse: float) -> tuple[Gaussian, ...]:
+        return score_events(inverse**2, classes, schema.neighboring)
+
+    return wanted(classes=classes, events=events(calibrate_events(events, request)))
+
+
+def _classes(schema: Schema) -> int | None:
+    target = schema.target
+    return 1 + max(1, len(target.classes)) if target.kind == "categorical" else None
 
 
 def evaluated(meter: Meter, data: AnyDataset, model: Model, plan: PlannedEvaluation) -> Evaluation:
-    """Return how good a model is on records, of the features that it uses, that were held out from it."""
+    """Return how good a model is on records, of the features that it uses."""
     own = model.to_document()["kind"] in {*CORE_KINDS, *OWN_KINDS}
     predict = model.predict if own else functools.partial(_one_by_one, predict=model.predict)
     score_of = score_of_numbers if plan.classes is None else score_of_classes
     score: Score = score_of(meter, data, predict, plan.events)
     measure = CAPPED_R2 if plan.classes is None else ACCURACY
-    return Evaluation(measure, **attrs.asdict(score, recurse=False))
+    return Evaluation(measure, records=plan.records, of=plan.of, **attrs.asdict(score, recurse=False))
 
 
 def _one_by_one(X: Matrix, predict: Predictor) -> Vector | Matrix:

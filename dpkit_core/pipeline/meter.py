@@ -26,7 +26,6 @@ asked for is in the notes of the exception, which ``--debug`` shows.
 from __future__ import annotations
 
 import math
-import operator
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,8 +36,20 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_core.errors import EngineFailed, PlanViolation, Unsuitable
-from dpkit_core.mechanisms.sums import LARGEST_LIMIT, Sums, noise_of, noisy_sums, sums_event
+from dpkit_core.data.kept import Kept, KeptHere
+from dpkit_core.data.sums import State
+from dpkit_core.errors import EngineFailed, PlanViolation
+from dpkit_core.mechanisms.sums import (
+    LARGEST_LIMIT,
+    Contributed,
+    Sums,
+    is_round,
+    noise_of,
+    noisy_sums,
+    sum_of,
+    with_noise,
+    wrong_rows,
+)
 from dpkit_core.noise.joint import Joint
 from dpkit_core.noise.randomness import Randomness, Stream, Uncopyable
 from dpkit_core.noise.sampler import GRID_LIMIT, Sampler, finite, gaussian_grid
@@ -54,6 +65,7 @@ from dpkit_core.privacy.events import (
     Gaussian,
     Laplace,
     PermuteAndFlip,
+    PoissonSampled,
     expand,
     is_exact,
     same_event,
@@ -159,6 +171,7 @@ class StageMeter(Uncopyable):
         self._draws: list[Draw] = []
         self._arithmetic: dict[str, None] = {}
         self._violation: tuple[str, str] | None = None
+        self._parted: EngineFailed | None = None
         self._offered: Sensitivity | None = None
         self._process = os.getpid()
         self._open = False
@@ -181,8 +194,8 @@ class StageMeter(Uncopyable):
 
     @property
     def violated(self) -> bool:
-        """Whether the part did what it had not planned, whatever became of the exception."""
-        return self._violation is not None
+        """Whether the part did what it had not planned, or others have failed, whatever became of that."""
+        return self._violation is not None or self._parted is not None
 
     @property
     def reproducible(self) -> bool:
@@ -278,6 +291,58 @@ class StageMeter(Uncopyable):
         return noisy_sums(
             self._sampler, columns, groups, event, admit=None if accounts is None else accounts.admit
         )
+
+    def kept_sums(
+        self,
+        kept: Sequence[Kept[State]],
+        of: Contributed[State],
+        *,
+        limits: Sequence[int],
+        event: Sums,
+    ) -> npt.NDArray[np.float64]:
+        """As ``Meter.kept_sums`` says."""
+        self._require_usable()
+        self._require_alone()
+        if len(kept) != 1 or not self._adds_up(event, limits):
+            return self._sums_of_rows(kept, of, limits=limits, event=event)
+        *exact, (records, *_), (wrong, *_) = kept[0].sum(sum_of(of, event, limits))
+        if wrong:
+            self._void("asked for sums with rows, limits, groups or numbers that its event does not have")
+        elif records > (self._records or 0):
+            self._void("asked for sums over more rows than records have arrived")
+        self._raise_violation()
+        self._spend(Draw(event, None, (len(limits), int(noise_of(event)[2][1]))), by_sums=True)
+        self._arithmetic[SUMS_ARITHMETIC] = None
+        return with_noise(self._sampler, np.array(exact), event)
+
+    def _adds_up(self, event: Sums, limits: Sequence[int]) -> bool:
+        """Return whether the next round is this one, and needs neither coins nor accounts of records."""
+        step = self._next
+        if step is None or step.filter is not None or not same_event(step.event, event):
+            return False
+        within = len(limits) > 0 and all(1 <= limit <= LARGEST_LIMIT for limit in limits)
+        return (
+            within and not isinstance(event, PoissonSampled) and len(getattr(event, "shape", None) or ()) == 2
+        )
+
+    def _sums_of_rows(
+        self,
+        kept: Sequence[Kept[State]],
+        of: Contributed[State],
+        *,
+        limits: Sequence[int],
+        event: Sums,
+    ) -> npt.NDArray[np.float64]:
+        """Return ``sums`` of what all records contribute, those that came before included."""
+        here = [each for each in kept if isinstance(each, KeptHere)]
+        if len(here) < len(kept):
+            self._void("asked for sums that need the records in one place")
+            self._raise_violation()
+        columns, groups = _rows(here, of, len(limits))
+        if (before := (self._records or 0) - groups.size) > 0:
+            columns = [np.concatenate([np.zeros(before, np.int64), column]) for column in columns]
+            groups = np.concatenate([np.zeros(before, groups.dtype), groups])
+        return self.sums(columns, groups, limits=limits, event=event)
 
     def screen(self, iterate: Iterate, /) -> tuple[int, ...]:
         """As ``Meter.screen`` says."""
@@ -376,19 +441,26 @@ class StageMeter(Uncopyable):
         """Return the total over all parties, on the grid of ``Sampler.gaussian_on_grid``."""
         grid = gaussian_grid(sensitivity, noise_multiplier, max(array.size, 1))
         self._arithmetic[JOINT_ARITHMETIC] = None
-        total = joint.total(
-            grid.snap(finite(array)).ravel(),
-            grid.scale,
-            lambda share: self._sampler.discrete_gaussian(share, array.size),
-            self._spend_attempt,
-        )
+        try:
+            total = joint.total(
+                grid.snap(finite(array)).ravel(),
+                grid.scale,
+                lambda share: self._sampler.discrete_gaussian(share, array.size),
+                self._spend_attempt,
+            )
+        except EngineFailed as error:
+            self._parted = error  # whose words are of the parties, and of nothing that a part chose
+            raise
         steps = np.clip(total.reshape(array.shape), -GRID_LIMIT, GRID_LIMIT)
         return np.asarray(steps.astype(np.float64) * grid.step)
 
     def _spend_attempt(self) -> None:
         """Record that a release is attempted once more: what was sent for the one before may be known."""
         if not self._spare:
-            raise EngineFailed("more attempts were void than the plan has paid for; nothing is released")
+            raise EngineFailed(
+                "more attempts were void than the plan has paid for. Nothing is released, and the budget "
+                "counts as spent"
+            )
         self._draws.append(Draw(self._spare.pop(), None, ()))
 
     def _require_alone(self) -> None:
@@ -426,16 +498,12 @@ class StageMeter(Uncopyable):
         event: Sums,
     ) -> None:
         """Void the run unless a round is asked for as its event says, with a row for each record."""
-        if not (is_exact(event) and _is_round(columns, limits, event)):
+        if not (is_exact(event) and is_round(columns, limits, event)):
             self._void("asked for sums with other limits or coordinates than its event has", f"{event}")
         elif self._records is None:
             self._void("asked for sums before any record arrived")
-        elif any(shape != (self._records,) for shape in _row_shapes(columns, groups)):
-            self._void("asked for sums without one row for each record that has arrived")
-        elif groups.dtype.kind not in "iu" or any(column.dtype.kind not in "iu" for column in columns):
-            self._void("asked for sums of other than whole numbers, which rounding would change")
-        elif groups.size and not 0 <= int(groups.min()) <= int(groups.max()) < noise_of(event)[2][1]:
-            self._void("asked for sums over other groups than those of the event")
+        elif (wrong := wrong_rows(columns, groups, self._records, noise_of(event)[2][1])) is not None:
+            self._void(f"asked for sums {wrong}")
         self._raise_violation()
 
     def _accounts_of_next(self) -> PrecisionAccounts | None:
@@ -510,6 +578,8 @@ class StageMeter(Uncopyable):
             self._violation = (f"{self._stage} {what}. Nothing is released", note)
 
     def _raise_violation(self) -> None:
+        if self._parted is not None:
+            raise self._parted
         if self._violation is not None:
             message, note = self._violation
             error = PlanViolation(message)
@@ -544,23 +614,18 @@ def _steps(events: Iterable[Event]) -> Iterator[_Step]:
             yield from map(_Step, expand((event,)))
 
 
-def _row_shapes(columns: Sequence[npt.NDArray[Any]], groups: npt.NDArray[Any]) -> list[tuple[int, ...]]:
-    return [groups.shape, *(column.shape for column in columns if column.ndim)]
+def _rows(
+    kept: Sequence[KeptHere[State]], of: Contributed[State], coordinates: int
+) -> tuple[list[npt.NDArray[Any]], npt.NDArray[np.integer]]:
+    """Return what all records contribute, and to which groups, as ``StageMeter.sums`` takes it."""
+    parts = [of(state) for each in kept for state in each.states()]
+    if not parts:
+        return [np.zeros(0, np.int64)] * coordinates, np.zeros(0, np.uint8)
+    by_column = zip(*(columns for columns, _ in parts), strict=True)
+    columns = [_column([np.asarray(column) for column in columns]) for columns in by_column]
+    return columns, np.concatenate([groups for _, groups in parts])
 
 
-def _is_round(columns: Sequence[npt.NDArray[Any]], limits: Sequence[int], event: Sums) -> bool:
-    """Return whether ``event`` is that of a round with these limits."""
-    try:
-        multipliers, _, (coordinates, groups), rate = noise_of(event)
-        expected = sums_event(
-            multipliers,
-            event.neighboring,
-            limits=[operator.index(limit) for limit in limits],
-            groups=groups,
-            rate=rate,
-            alike=[column.ndim == 0 for column in columns],
-        )
-    except (Unsuitable, ValueError, TypeError):
-        return False
-    within = all(1 <= limit <= LARGEST_LIMIT for limit in limits)
-    return within and coordinates == len(columns) == len(limits) and same_event(expected, event)
+def _column(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    alike = all(part.ndim == 0 for part in parts) and len({int(part) for part in parts}) == 1
+    return parts[0] if alike else np.concatenate(parts)

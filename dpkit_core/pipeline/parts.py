@@ -12,10 +12,12 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import attrs
 
+from dpkit_core.data.engine import Engine
 from dpkit_core.errors import InvalidOption
 from dpkit_core.pipeline.policy import Policy
 from dpkit_core.plugins.kinds import PARTS, Iterating, Reading, is_supported, lacking, members
-from dpkit_core.plugins.registry import MOVING, Registry
+from dpkit_core.plugins.registry import MOVING, Registry, load_target
+from dpkit_core.plugins.resources import find_resource, resources
 from dpkit_core.protocols import (
     API,
     Accountant,
@@ -35,7 +37,7 @@ Component: TypeAlias = Scorer | TopKSelector | Regressor | Accountant
 """What a part is an instance of: a class that keeps one of the protocols."""
 
 C = TypeVar("C", bound=Component)
-C_co = TypeVar("C_co", bound=Component, covariant=True)
+C_co = TypeVar("C_co", bound=Component | Engine, covariant=True)
 
 _MISSING = object()
 _FACTORY: type[Any] = type(attrs.Factory(list))  # to a type checker, a function
@@ -149,6 +151,12 @@ class Assembly:
         if not (ITERATES in forms_of(scorer.instance) and isinstance(regressor.instance, Iterating)):
             return None
         return Iteration(scorer, selector, regressor)
+
+    @property
+    def gathering(self) -> tuple[Part[Component], ...]:
+        """Its parts that need the records in one place, and not only sums over them."""
+        sees_data = (None if self.iteration else self.scorer, self.regressor)
+        return tuple(part for part in sees_data if part and "streamed" not in forms_of(part.instance))
 
     @property
     def forms(self) -> tuple[str, ...]:
@@ -330,6 +338,25 @@ def make_part(
             return Part(role, instance, type(instance).__name__, "", "")
         ref = provenance
     return Part(role, instance, ref.name, ref.distribution, ref.version)
+
+
+def make_engine(given: Engine | str, options: Mapping[str, Any] | None = None) -> Part[Engine]:
+    """Return the engine for an instance, or for the name of an installed one, like ``make_part``."""
+    if isinstance(given, str):
+        ref = find_resource("engine", given)
+        Policy.of_site().require_part("engine", ref.name, ref.distribution, ref.version)
+        engine: Engine = _instantiate(load_target(ref), f"engine {ref.name}", dict(options or {}))
+        return Part("engine", engine, ref.name, ref.distribution, ref.version)
+    if options or isinstance(given, type) or not callable(getattr(given, "open", None)):
+        raise InvalidOption(
+            f"engine is {reprlib.repr(given)}; give an engine, such as DaskEngine(), or the name of an "
+            "installed one and its options"
+        )
+    package = type(given).__module__.partition(".")[0]
+    for ref in resources("engine"):
+        if (ref.module.partition(".")[0], ref.attribute) == (package, type(given).__qualname__):
+            return Part("engine", given, ref.name, ref.distribution, ref.version)
+    return Part("engine", given, type(given).__name__, "", "")
 
 
 def _require_part(role: str, given: object) -> None:

@@ -24,14 +24,14 @@ from typing import Any
 
 import attrs
 
-from dpkit_core.errors import Declined, DpkitError, LedgerUnavailable
+from dpkit_core.errors import Declined, DpkitError, LedgerUnavailable, OverBudget
 from dpkit_core.files.documents import digest
 from dpkit_core.ledger.entries import Charge, Settlement, planned
 from dpkit_core.ledger.ledger import Payer, Reservation
 from dpkit_core.pipeline.plan import Plan
 from dpkit_core.privacy.filters import Claim, add
 from dpkit_core.privacy.units import grouped
-from dpkit_core.release.certificate import Certificate, Witness
+from dpkit_core.release.certificate import EVALUATION, Certificate, Witness
 from dpkit_core.release.release import Release
 from dpkit_core.release.signing import unsigned
 
@@ -189,15 +189,26 @@ def price_in_words(plan: Plan, payer: Payer) -> str:
     InvalidLedger, LedgerUnavailable
         If the ledger cannot be used, or the plan is not one on the account's table.
     """
+    sentence, fits = _price(plan, payer)
+    return sentence if fits else f"{sentence}, which does not fit"
+
+
+def require_affordable(plan: Plan, payer: Payer) -> None:
+    """Raise ``OverBudget`` if the account could not pay for a run now; nothing is charged."""
+    sentence, fits = _price(plan, payer)
+    if not fits:
+        raise OverBudget(f"{sentence}, which does not fit. Nothing is spent")
+
+
+def _price(plan: Plan, payer: Payer) -> tuple[str, bool]:
     before = payer.ledger.statement(payer.account)
     measure, limits = before.account.measure, before.account.limits
     cost = payer.ledger.price(Charge(payer.account, claim_of(plan), plan.schema, ""))
     total = add(before.total, cost)
-    fits = "" if measure.admits(total, limits) else ", which does not fit"
     return (
         f"Account {payer.account} has spent {measure.in_words(before.total, limits)}; after this run: "
-        f"{measure.in_words(total, limits)}{fits}"
-    )
+        f"{measure.in_words(total, limits)}"
+    ), measure.admits(total, limits)
 
 
 def _charge(payer: Payer, plan: Plan, certificate: Certificate) -> Charge:
@@ -220,7 +231,8 @@ def _about(plan: Plan) -> dict[str, Any]:
         "by": f"{_user()}@{platform.node()}",
         "parts": [
             f"{part.role} {part.record.qualified} {part.version}".strip() for part in plan.assembly.chosen
-        ],
+        ]
+        or [EVALUATION],
     }
 
 

@@ -11,13 +11,14 @@ from typing import Literal, Protocol
 import attrs
 
 from dpkit_core.data.dataset import AnyDataset, Dataset
+from dpkit_core.data.engine import Engine
 from dpkit_core.data.schema import Schema
 from dpkit_core.ledger.ledger import Payer
 from dpkit_core.mechanisms.calibration import total
 from dpkit_core.noise.joint import Joint
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.evaluate import PlannedEvaluation
-from dpkit_core.pipeline.forecasts import StageForecast, forecasts_of
+from dpkit_core.pipeline.forecasts import StageForecast, forecasts_of, rounded
 from dpkit_core.pipeline.parts import FORMS, Assembly, Component, Part, Stage
 from dpkit_core.pipeline.units import for_units
 from dpkit_core.privacy.budget import Budget, rounded_up, vacuous
@@ -67,6 +68,8 @@ class Plan:
         Why it is this accountant, where nobody named one; empty otherwise.
     evaluation
         How the model will be scored on records held out; None if it will not.
+    engine
+        What will have the records and add up where they are; None for this process.
     """
 
     assembly: Assembly
@@ -85,6 +88,7 @@ class Plan:
     _runner: Callable[..., Release] = attrs.field(repr=False, eq=False)  # takes what ``run`` takes
     because: str = attrs.field(default="", eq=False, kw_only=True)
     evaluation: PlannedEvaluation | None = attrs.field(default=None, kw_only=True)
+    engine: Part[Engine] | None = attrs.field(default=None, kw_only=True)
 
     @property
     def parts(self) -> tuple[Part[Component], ...]:
@@ -132,7 +136,14 @@ class Plan:
     def waste(self) -> tuple[str, ...]:
         """Those warnings by which the budget is likely to be wasted, as parts foretell."""
         warned = (forecast.warning(self.schema.size) for forecast in self.forecasts)
-        return tuple(warning for warning in warned if warning is not None)
+        found = tuple(warning for warning in warned if warning is not None)
+        alone, size = self.evaluation, self.schema.size
+        if alone is not None and alone.model is not None and size is not None and size < alone.least:
+            found += (
+                f"a score of about {size} records will tell nothing at this budget: it wants "
+                f"{rounded(alone.least)} at least, and {rounded(10 * alone.least)} to be known to .1",
+            )
+        return found
 
     @property
     def forecasts(self) -> tuple[StageForecast, ...]:
@@ -249,6 +260,8 @@ def title(plan: Plan) -> str:
             f"Plan: {plan.assembly}, {number_of(len(plan.iterates.after), 'iterate')} of "
             f"{number_of(plan.iterates.features, 'feature')}"
         )
+    if plan.evaluation is not None and plan.evaluation.model is not None:
+        return f"Plan: score a model of {plan.schema.target.name}"
     features = number_of(every := len(plan.schema.features), "feature")
     if not plan.reads_numbers:
         return f"Plan: {plan.assembly} on {some_of([column.name for column in plan.schema.columns])}"
@@ -283,8 +296,11 @@ def plan_in_words(plan: Plan) -> str:
 
 
 def reading_lines(plan: Plan) -> list[str]:
-    """Return how a table becomes the numbers that parts see, where the schema has rules."""
-    return [f"Reading: {rule}." for rule in plan.schema.rules]
+    """Return how a table becomes the numbers that parts see, where the schema has rules; and where."""
+    rules = [f"Reading: {rule}." for rule in plan.schema.rules]
+    if plan.engine is None:
+        return rules
+    return [*rules, f"Reading: records stay on {plan.engine.name}, and sums over them come here."]
 
 
 def missing_lines(plan: Plan) -> list[str]:
@@ -308,7 +324,11 @@ def accountant_lines(plan: Plan) -> list[str]:
 def forecast_lines(plan: Plan) -> list[str]:
     """Return what can be told of a run, from public facts."""
     lines = [f"Forecast of {found.part}: {found.forecast.sentence}." for found in plan.forecasts]
-    return lines if plan.evaluation is None else [*lines, f"Evaluation: {plan.evaluation.sentence}."]
+    return (
+        lines
+        if plan.evaluation is None
+        else [*lines, f"Evaluation: {plan.evaluation.sentence(plan.schema.size)}."]
+    )
 
 
 def plan_as_html(plan: Plan) -> str:
@@ -348,7 +368,7 @@ def stage_rows(plan: Plan, of: str = "") -> Iterator[tuple[str, str, str, str, s
         charging = for_units(plan.accountant.instance, plan.schema.records_of_a_unit)
         alone = rounded_up(total(plan.evaluation.events, charging, plan.budget.delta), 4)
         releases = "\n".join(events_in_short(plan.evaluation.events))
-        yield EVALUATION, "dpkit", releases, alone, "apart"
+        yield EVALUATION, "dpkit", releases, alone, "apart" if plan.stages else f"100%{of}"
 
 
 def _parts(plan: Plan, stage: Stage) -> str:

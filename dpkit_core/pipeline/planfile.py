@@ -15,14 +15,16 @@ deleted event is detected even if the total was corrected.
 
 from __future__ import annotations
 
+import importlib.metadata
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import attrs
 
 from dpkit_core._version import __version__
+from dpkit_core.data.engine import Engine
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import InvalidRelease
 from dpkit_core.files.documents import Fields, as_document, from_document, read_toml, require_version, to_toml
@@ -30,8 +32,9 @@ from dpkit_core.files.writing import write_whole
 from dpkit_core.pipeline.compose import Pipeline, compose
 from dpkit_core.pipeline.forecasts import StageForecast
 from dpkit_core.pipeline.observers import warn
-from dpkit_core.pipeline.parts import Component, Part
+from dpkit_core.pipeline.parts import Component, Part, make_engine
 from dpkit_core.pipeline.plan import Plan
+from dpkit_core.pipeline.planner import evaluation_again
 from dpkit_core.pipeline.policy import Policy
 from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.privacy.budget import Budget
@@ -60,7 +63,7 @@ class _SavedPart:
     options: Mapping[str, Any] = attrs.field(factory=dict)
 
     @classmethod
-    def of(cls, part: Part[Component]) -> _SavedPart:
+    def of(cls, part: Part[Component | Engine]) -> _SavedPart:
         if not part.distribution:
             raise InvalidRelease(
                 f"{part} is not an installed component, so a plan file could not name it; install it with an "
@@ -94,6 +97,7 @@ class _SavedPlan:
     evaluate: float | None = attrs.field(default=None, kw_only=True)
     budget: Budget
     parts: Mapping[str, _SavedPart] = attrs.field(validator=_known)
+    engine: _SavedPart | None = attrs.field(default=None, kw_only=True)
     schema: Schema
     events: tuple[Mapping[str, Any], ...]
 
@@ -110,6 +114,7 @@ class _SavedPlan:
             _events(plan),
             batches=plan.batches,
             evaluate=None if plan.evaluation is None else plan.evaluation.share,
+            engine=None if plan.engine is None else _SavedPart.of(plan.engine),
         )
 
 
@@ -155,15 +160,24 @@ def read_plan(path: Path | str, *, report: Callable[[str], None] = warn) -> Plan
     document = read_toml(path, "plan", InvalidRelease)
     if document.get("format") != FORMAT:
         raise InvalidRelease(f"{path} is not a dpkit plan; give a file written by dpkit compose --save")
-    fields = Fields(document, f"plan {path}", InvalidRelease)
+    return plan_from_document(document, f"plan {path}", report=report)
+
+
+def plan_from_document(document: Mapping[str, Any], what: str, *, report: Callable[[str], None]) -> Plan:
+    """Return the plan that ``plan_document`` wrote; ``what`` is its name, and the rest as ``read_plan``."""
+    fields = Fields(document, what, InvalidRelease)
     fields.value("format")
     require_version(fields.what, fields.whole("format_version"), FORMAT_VERSION, InvalidRelease)
     saved = from_document(_SavedPlan, fields.rest(), fields.what, InvalidRelease)
     plan = _plan_in(saved)
+    engines = []
+    if saved.engine is not None and plan.engine is not None:
+        engines = [(str(plan.engine), saved.engine.version, plan.engine.version)]
     changed = [
         f"{name} {before}, now {now}"
         for name, before, now in (
             *((str(part), saved.parts[part.role].version, part.version) for part in plan.parts),
+            *engines,
             ("dpkit", saved.dpkit, __version__),
         )
         if before != now
@@ -186,6 +200,7 @@ def _plan_in(saved: _SavedPlan) -> Plan:
     """Return the plan that the installed parts make now."""
     Policy.of_site().require_budget(saved.budget)  # before a part is loaded
     parts = {role: (part.component, part.options) for role, part in saved.parts.items()}
+    engine = saved.engine
     return _composed(parts).plan(
         saved.schema,
         saved.budget,
@@ -193,6 +208,7 @@ def _plan_in(saved: _SavedPlan) -> Plan:
         select_share=saved.select_share,
         batches=saved.batches,
         evaluate=saved.evaluate,
+        engine=None if engine is None else make_engine(engine.component, thawed(engine.options)).instance,
     )
 
 
@@ -245,6 +261,9 @@ def replan(release: Release, *, select_share: float | None = None) -> Replanned:
                 ". If an older dpkit wrote it, the selection may have had another share of the budget: "
                 "give that with --select-share"
             )
+    held_out = None if plan.evaluation is None else plan.evaluation.held_out
+    if held_out != certificate.plan.evaluate:
+        problems.append("records are held out under another key than the names of target and unit give")
     iterates = None if plan.iterates is None else len(plan.iterates.after)
     if iterates != certificate.plan.iterates:
         problems.append(
@@ -265,9 +284,26 @@ def _may_lack_its_share(certificate: Certificate) -> bool:
     return {"selector", "regressor"} <= roles and "select_share" not in as_document(certificate.plan)
 
 
+@runtime_checkable
+class PlansAgain(Protocol):
+    """A released model whose plan is no composition of installed parts.
+
+    ``planner`` names, as entry points do, a function that returns the plan of a certificate's public facts,
+    budget and parts.
+    """
+
+    planner: ClassVar[str]
+
+
 def _plan_of(release: Release, select_share: float | None) -> Plan:
     certificate = release.certificate
     parts = {part.role: part for part in certificate.parts}
+    model: object = release.model
+    if isinstance(model, PlansAgain):
+        plan: Plan = importlib.metadata.EntryPoint("", model.planner, "").load()(certificate)
+        if [part.role for part in certificate.parts] != [part.role for part in plan.parts]:
+            raise InvalidRelease("the release does not list the parts of its plan")
+        return plan
     if len(parts) < len(certificate.parts) or "accountant" not in parts or not parts.keys() <= PARTS.keys():
         raise InvalidRelease("the release does not list the parts of a plan, so it cannot be planned again")
     for part in parts.values():
@@ -277,6 +313,9 @@ def _plan_of(release: Release, select_share: float | None) -> Plan:
                 "whoever has the part can plan the release again in Python"
             )
     settings = certificate.plan
+    if release.evaluation is not None and parts.keys() == {"accountant"}:
+        by = parts["accountant"]
+        return evaluation_again(certificate, release.evaluation, by.qualified, thawed(by.options))
     selecting = "selector" in parts and settings.iterates is None
     pipeline = _composed({role: (part.qualified, part.options) for role, part in parts.items()})
     return pipeline.plan(
@@ -285,7 +324,7 @@ def _plan_of(release: Release, select_share: float | None) -> Plan:
         k=len(release.selected) if selecting else None,
         select_share=settings.select_share if select_share is None else select_share,
         batches=settings.batches,
-        evaluate=settings.evaluate,
+        evaluate=None if settings.evaluate is None else settings.evaluate.share,
     )
 
 

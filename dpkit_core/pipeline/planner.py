@@ -15,25 +15,36 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import cast
+from functools import partial
+from typing import Any, cast
 
 import attrs
 
+from dpkit_core.data.engine import Engine
 from dpkit_core.data.schema import Schema
+from dpkit_core.data.sides import key_of
 from dpkit_core.errors import (
     CalibrationFailed,
     CannotCompose,
     InvalidOption,
+    InvalidRelease,
     Unsuitable,
     UnsupportedEvent,
 )
+from dpkit_core.files.documents import digest
 from dpkit_core.mechanisms.calibration import calibrate, total
 from dpkit_core.mechanisms.picks import rounds_of
 from dpkit_core.pipeline import problems
 from dpkit_core.pipeline.choose import fallback, preferred, unknown_to
-from dpkit_core.pipeline.evaluate import LEAST_SHARE, PlannedEvaluation, planned_evaluation
+from dpkit_core.pipeline.evaluate import (
+    LEAST_SHARE,
+    PlannedEvaluation,
+    planned_afterwards,
+    planned_evaluation,
+)
 from dpkit_core.pipeline.parts import Assembly, Component, Iteration, Part, Stage, make_part
 from dpkit_core.pipeline.plan import Plan
+from dpkit_core.pipeline.policy import Policy
 from dpkit_core.pipeline.runner import run
 from dpkit_core.pipeline.screen import UNPROTECTED
 from dpkit_core.pipeline.units import for_units
@@ -50,10 +61,15 @@ from dpkit_core.protocols import (
     SelectionRequest,
     StagePlan,
 )
-from dpkit_core.release.certificate import EVALUATION, StageEvent, charged
+from dpkit_core.release.certificate import EVALUATION, Certificate, HeldOut, StageEvent, charged
+from dpkit_core.release.consistency import contradictions
+from dpkit_core.release.evaluation import FITTED, HELD_OUT, OTHER, WHICH, Evaluation
+from dpkit_core.release.release import Release
+from dpkit_core.release.signing import unsigned
 from dpkit_core.text import number_of
 
 DEFAULT_K = 5
+DEFAULT_SELECT_SHARE = 0.05  # DPKendall, section 4: 5% for the selection, the rest for the regression
 SCORE_SHARE = 0.1  # of the selection's budget, for a scorer that needs a private number first
 LARGEST_SCALE = 1024.0  # far more than joint composition saves
 
@@ -67,10 +83,12 @@ def make_plan(
     select_share: float,
     batches: int,
     evaluate: float | None,
+    engine: Part[Engine] | None,
 ) -> Plan:
     """Return the plan, or raise ``CannotCompose`` with every problem."""
     found = list(problems.of_parts(assembly, schema, budget, select_share, batches))
     found += problems.of_evaluation(assembly, schema, batches, evaluate)
+    found += problems.of_engine(assembly, schema, batches, engine)
     named = _named_accountant(assembly, schema.neighboring)
     found += problems.of_relation(named, schema.neighboring)
     hopeless = bool(found)  # such parts cannot be asked
@@ -93,6 +111,7 @@ def make_plan(
     found += draft.faults
     found += problems.of_events(stages, asked.accountant, schema, asked.k, iterating=bool(assembly.iteration))
     found += problems.of_turns(stages, asked.iterates)
+    found += () if engine is None else problems.of_coins(stages, engine.name)
     if found:
         raise CannotCompose(str(assembly), found)
 
@@ -117,6 +136,111 @@ def make_plan(
         runner=run,
         because=because,
         evaluation=draft.evaluation,
+        engine=engine,
+    )
+
+
+def plan_evaluation(
+    release: Release, budget: Budget, records: str | None = None, *, accountant: str | None = None
+) -> Plan:
+    """Return a plan that scores the model of a release, in a run of its own.
+
+    Run it with the data that the records are in, made for ``plan.schema``; the outcome is a release without
+    a model that has an ``evaluation``. What it costs adds up with what the model has cost.
+
+    Parameters
+    ----------
+    release
+        Has a model, and nothing that contradicts anything else.
+    budget
+        What the score may cost.
+    records
+        ``held-out``: those of the table that the release held out. ``fitted``: the others, or all where none
+        were held out; such a score is optimistic. ``other``: all of a table that has no record which the
+        model was fitted to, as you say. By default those that were held out, if any were, else the fitted.
+    accountant
+        Computes the total; by default as for ``compose``.
+
+    Raises
+    ------
+    InvalidRelease
+        If there is no model, or the release contradicts itself.
+    InvalidOption
+        If it held no records out, and these are to score it.
+    CannotCompose, AgainstPolicy
+        If there is no such plan, or the site allows none.
+    """
+    model, certificate = release.usable_model, release.certificate
+    if found := contradictions(release):
+        raise InvalidRelease(f"the release is not confirmed, so its model is not scored: {found[0]}")
+    held_out = certificate.plan.evaluate
+    which = (FITTED if held_out is None else HELD_OUT) if records is None else records
+    if which not in WHICH:
+        raise InvalidOption(f"records is {records!r}; it must be one of {', '.join(WHICH)}")
+    if which == HELD_OUT and held_out is None:
+        raise InvalidOption(
+            "the release held no records out, as `dpkit compose --evaluate` does; score it on the fitted "
+            "ones, or on a table of others"
+        )
+    of = digest(unsigned(release.to_document()))
+    Policy.of_site().require_budget(budget)
+    relation = certificate.schema.neighboring
+    parts = Assembly(None, None, None, accountant, {})
+    by = _named_accountant(parts, relation) or preferred(relation)[0] or fallback(relation)
+    wanted = partial(
+        PlannedEvaluation,
+        held_out=None if which == OTHER else held_out,
+        records=which,
+        model=model,
+        of=of,
+    )
+    return _evaluation_plan(certificate.schema, budget, by, wanted)
+
+
+def evaluation_again(
+    certificate: Certificate, found: Evaluation, accountant: str, options: dict[str, Any]
+) -> Plan:
+    """Return the plan of an evaluation in a run of its own, as the installed parts make it; without model."""
+    assembly = Assembly(None, None, None, accountant, options)
+    by = _named_accountant(assembly, certificate.neighboring)
+    assert by is not None  # as it was named
+    held_out = certificate.plan.evaluate
+    if held_out is not None:
+        held_out = HeldOut(held_out.share, f"{key_of(certificate.schema):016x}")
+    wanted = partial(PlannedEvaluation, held_out=held_out, records=found.records, of=found.of)
+    return _evaluation_plan(certificate.schema, certificate.budget, by, wanted)
+
+
+def _evaluation_plan(
+    schema: Schema, budget: Budget, by: Part[Accountant], wanted: Callable[..., PlannedEvaluation]
+) -> Plan:
+    charging = for_units(by.instance, schema.records_of_a_unit)
+    request = Request(schema, len(schema.features), budget, charging, 1, None)
+    try:
+        planned = planned_afterwards(schema, request, wanted)
+    except (Unsuitable, UnsupportedEvent, CalibrationFailed) as error:
+        raise CannotCompose("an evaluation", [str(error)]) from error
+    assumptions = [
+        *_assumptions(schema, (), (by,), 1, None),
+        *([] if planned.held_out is None else [_rule_of_sides(schema)]),
+        *(["no record of the table is one that the model was fitted to"] if planned.records == OTHER else []),
+    ]
+    return Plan(
+        Assembly(None, None, None, by.name, {}),
+        schema,
+        budget,
+        len(schema.features),
+        DEFAULT_SELECT_SHARE,
+        by,
+        (),
+        total(list(planned.events), charging, budget.delta),
+        (),
+        (by.record,),
+        tuple(assumptions),
+        1,
+        None,
+        runner=run,
+        evaluation=planned,
     )
 
 
@@ -405,15 +529,19 @@ def _assumptions(
                 some = "the table has a record to fit a model to, neither held out nor left out"
             sentences.append(f"{some}{f', and has {limit}' if limit else ''}")
     if evaluate is not None:
-        what = f"its {schema.unit}" if schema.unit is not None else "its content"
-        sentences.append(
-            f"a record is held out by a hash of {what} under a key of the names of columns, which nobody "
-            "chose by looking at records"
-        )
+        sentences.append(_rule_of_sides(schema))
     if schema.unit is not None:
         sentences.append(f"all records of a person have the same {schema.unit}")
     sentences += [f"declared public by the user: {assertion}" for assertion in schema.assertions]
     return tuple(dict.fromkeys(sentences))
+
+
+def _rule_of_sides(schema: Schema) -> str:
+    what = f"its {schema.unit}" if schema.unit is not None else "its content"
+    return (
+        f"a record is held out by a hash of {what} under a key of the names of columns, which nobody chose "
+        "by looking at records"
+    )
 
 
 def _events_of(stages: Iterable[Stage]) -> list[Event]:

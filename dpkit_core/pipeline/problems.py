@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
+from dpkit_core.data.engine import Engine
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import DpkitError, InvalidOption
 from dpkit_core.mechanisms.picks import Pick
@@ -29,6 +30,7 @@ from dpkit_core.privacy.events import (
     Laplace,
     NonPrivate,
     PermuteAndFlip,
+    PoissonSampled,
     expand,
     is_exact,
     unstated,
@@ -105,6 +107,39 @@ def of_evaluation(assembly: Assembly, schema: Schema, batches: int, share: float
             "a record that is replaced may change its side, of which no proof is known; plan for add-remove, "
             "or leave the evaluation out"
         )
+
+
+def of_engine(assembly: Assembly, schema: Schema, batches: int, engine: Part[Engine] | None) -> Iterator[str]:
+    """Yield what is wrong with parts and public facts where an engine has the records."""
+    if engine is None:
+        return
+    for part in assembly.gathering:
+        yield needs_records(part, engine.name)
+    if schema.unit is not None and not engine.instance.units:
+        yield (
+            f"the schema protects all records of one {schema.unit}, which may be in several places of "
+            f"{engine.name}; leave the engine out"
+        )
+    if batches > 1:
+        yield f"{engine.name} has one table, not batches; leave the engine out, or give one table"
+
+
+def of_coins(stages: Iterable[Stage], engine: str) -> Iterator[str]:
+    """Yield what is wrong with stages whose rounds need coins or accounts of records, which are elsewhere."""
+    for stage in stages:
+        inner = {type(each) for event in stage.plan.events for each in walk(event)}
+        if PoissonSampled in inner:
+            yield f"{stage.part} samples by secret coins, which are not where {engine} has the records"
+        if Filtered in inner:
+            yield f"{stage.part} keeps accounts of records, which are not where {engine} has the records"
+
+
+def needs_records(part: Part[Component], engine: str) -> str:
+    """Return why a part cannot be run where records are elsewhere."""
+    return (
+        f"{part} needs the records in one place, and {engine} adds up where they are; choose a part that "
+        "asks for sums alone, or leave the engine out"
+    )
 
 
 def of_relation(accountant: Part[Accountant] | None, relation: Neighboring) -> Iterator[str]:

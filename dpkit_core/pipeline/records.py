@@ -12,8 +12,9 @@ from dpkit_core.data.features import Feature
 from dpkit_core.data.schema import Schema, Unit
 from dpkit_core.data.sides import sides
 from dpkit_core.errors import InvalidData, Unsuitable
-from dpkit_core.pipeline.parts import forms_of
 from dpkit_core.pipeline.plan import Plan, Records
+from dpkit_core.pipeline.problems import needs_records, of_coins
+from dpkit_core.release.evaluation import FITTED, OTHER
 from dpkit_core.text import number_of
 
 
@@ -31,6 +32,7 @@ def batches_for(plan: Plan, data: Records) -> tuple[AnyDataset, ...]:
             f"the data are of type {type(data).__name__}; make them a dataset of the plan's schema with "
             "Dataset.from_arrays, or for a stream a list of such datasets"
         )
+    _require_engine(plan, given[0] if given else None)
     if len(given) != plan.batches:
         raise InvalidData(
             f"{len(given)} batches of data are given, the plan is for {plan.batches}; plan with batches = "
@@ -50,21 +52,20 @@ def batches_for(plan: Plan, data: Records) -> tuple[AnyDataset, ...]:
     return tuple(given)
 
 
-def held_out(plan: Plan, data: AnyDataset) -> tuple[AnyDataset, AnyDataset]:
-    """Return the records that a plan's model is fitted to, and those that are held out to score it.
+def divided(plan: Plan, data: AnyDataset) -> tuple[AnyDataset, AnyDataset]:
+    """Return the records that a plan's model is fitted to, and those by which it is scored.
 
-    Raises
-    ------
-    Unsuitable
-        If the records are elsewhere.
+    Where the model is there already, they are the same.
     """
-    assert plan.evaluation is not None  # or nobody would ask
-    if not isinstance(data, Dataset | SparseDataset | StreamedDataset):
-        raise Unsuitable(
-            "records that an engine has cannot be held out; open the table without an engine, or leave "
-            "--evaluate out"
-        )
-    to_fit, to_score = sides(plan.schema, plan.evaluation.share)
+    planned = plan.evaluation
+    assert planned is not None  # or nobody would ask
+    if planned.held_out is None or planned.records == OTHER:
+        return data, data
+    # Forms of data of parts' own have no sides: the planner refused them.
+    assert isinstance(data, Dataset | SparseDataset | StreamedDataset | Elsewhere)
+    to_fit, to_score = sides(planned.held_out.share, int(planned.held_out.key, 16))
+    if planned.model is not None:
+        return (data.side(to_fit if planned.records == FITTED else to_score),) * 2
     return data.side(to_fit), data.side(to_score)
 
 
@@ -118,15 +119,21 @@ def _require_same_facts(schema: Schema, data: AnyDataset) -> None:
             )
 
 
+def _require_engine(plan: Plan, data: AnyDataset | None) -> None:
+    """Raise if the plan names an engine, and the records are elsewhere."""
+    if plan.engine is not None and not (isinstance(data, Elsewhere) and data.engine == plan.engine.name):
+        raise InvalidData(
+            f"the plan is for records that {plan.engine.name} has, and those given are not: open the table "
+            "with it, or plan without an engine"
+        )
+
+
 def _require_sums(plan: Plan, data: Elsewhere) -> None:
     """Raise if a part needs the records in one place."""
-    assembly = plan.assembly
-    for part in (assembly.scorer, assembly.regressor):
-        if part is not None and data.form not in forms_of(part.instance):
-            raise Unsuitable(
-                f"{part} needs the records in one place, and {data.engine} adds up where they are; choose a "
-                "part that asks for sums alone, or open the table without an engine"
-            )
+    for part in plan.assembly.gathering:
+        raise Unsuitable(needs_records(part, data.engine))
+    for problem in of_coins(plan.stages, data.engine):
+        raise Unsuitable(problem)
 
 
 def _require_number(plan: Plan, records: int) -> None:

@@ -28,14 +28,17 @@ from dpkit_core.data.schema import Schema
 from dpkit_core.data.source import ReadOptions, Source
 from dpkit_core.errors import InvalidOption
 from dpkit_core.pipeline.choose import AUTO, Recommendation, k_in_words, recommend
-from dpkit_core.pipeline.compose import DEFAULT_SELECT_SHARE, Pipeline, compose
+from dpkit_core.pipeline.compose import Pipeline, compose
 from dpkit_core.pipeline.facts import Facts
 from dpkit_core.pipeline.observers import warn
+from dpkit_core.pipeline.parts import make_engine
 from dpkit_core.pipeline.plan import Plan, Records
 from dpkit_core.pipeline.planfile import read_plan
+from dpkit_core.pipeline.planner import DEFAULT_SELECT_SHARE, plan_evaluation
 from dpkit_core.pipeline.recipes import Recipe, find_recipe
 from dpkit_core.plugins.sources import open_source
 from dpkit_core.privacy.budget import Budget
+from dpkit_core.release.release import Release
 from dpkit_core.validators import frozen_mapping
 
 
@@ -68,14 +71,16 @@ class Request:
         Role -> name of an installed part. They win over those of the recipe. Where neither a recipe nor a
         part other than the accountant is named, the recipe that suits the public facts is taken.
     options
-        Role -> option -> value, for the parts.
+        Role -> option -> value, for the parts and the engine.
     k
         How many features to select; ``"auto"`` lets the public facts say.
     select_share
         Fraction of the budget for the selection; by default the recipe's, else
-        ``dpkit_core.pipeline.compose.DEFAULT_SELECT_SHARE``.
+        ``dpkit_core.pipeline.planner.DEFAULT_SELECT_SHARE``.
     evaluate
         Share of the records that are held out and score the model; None for no score.
+    engine
+        What will have the records, by the name of an installed engine; None for this process.
 
     Raises
     ------
@@ -96,8 +101,14 @@ class Request:
     k: int | str | None = attrs.field(default=None, kw_only=True)
     select_share: float | None = attrs.field(default=None, kw_only=True)
     evaluate: float | None = attrs.field(default=None, kw_only=True)
+    engine: str | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
+        if "engine" in self.options and self.engine is None:
+            raise InvalidOption(
+                f"options {sorted(self.options['engine'])} are given for the engine, and no engine; name it, "
+                "as in --engine dask"
+            )
         if len(self.data) > 1 and not self.batches:
             raise InvalidOption(
                 f"{len(self.data)} tables are given; give one, or add --batches if they are batches of one "
@@ -146,16 +157,23 @@ class Agreed:
     def records(self) -> Records:
         """Return the data to run the plan on: the table, or the batches of a stream, which may be empty.
 
+        What an engine has is closed with the tables.
+
         Raises
         ------
         InvalidData
             If the records are not what the schema says; nothing is spent.
         InvalidOption
             If the plan was made without a table.
+        EngineFailed
+            If the engine does not answer; nothing is spent.
         """
         if not self.sources:
             raise InvalidOption("the plan was made without a table; plan with DATA to run it")
         schema = self.plan.schema.read_with(self.reading)
+        if self.plan.engine is not None:
+            opened = self.plan.engine.instance.open(self.sources[0], schema)
+            return self._opened.enter_context(opened)
         if len(self.sources) > 1:
             return [Dataset.from_source(source, schema, batch=True) for source in self.sources]
         return self.read(self.sources[0], schema, self.plan.assembly.forms)
@@ -193,9 +211,13 @@ def propose(wanted: Request, report: Callable[[str], None] = warn) -> Agreed:
     >>> agreed.recommended.recipe, agreed.plan.batches
     ('trees', 1)
     """
+    options = dict(wanted.options)
+    given = options.pop("engine", {})
+    wanted = attrs.evolve(wanted, options=options)
     chosen = _named(wanted)
     # A name that does not exist is told before a large table is read.
     pipeline = None if chosen is None else _pipeline(chosen)
+    engine = None if wanted.engine is None else make_engine(wanted.engine, given).instance
     with ExitStack() as opened:
         sources = _opened(wanted.data, wanted.reading, opened)
         schema = wanted.facts.about(next(iter(sources), None), report)
@@ -216,6 +238,7 @@ def propose(wanted: Request, report: Callable[[str], None] = warn) -> Agreed:
             select_share=share,
             batches=batches,
             evaluate=wanted.evaluate,
+            engine=engine,
         )
         if recommended is not None and plan.assembly.selection is None:
             # Where auto took all features, it is the recipe without a selection that is planned.
@@ -255,12 +278,44 @@ def agreed_in(
     DpkitError
         Whatever planning again raises, and ``propose`` about tables.
     """
-    plan = read_plan(path, report=report)
+    return agreed_on(read_plan(path, report=report), data, reading=reading, report=report)
+
+
+def agreed_on(
+    plan: Plan, data: Any, *, reading: ReadOptions = ReadOptions(), report: Callable[[str], None] = warn
+) -> Agreed:
+    """Return a plan and the tables to run it on; as ``agreed_in``."""
     tables = _several(data)
     _require_as_many(len(tables), plan.batches)
     with ExitStack() as opened:
         sources = _opened(tables, reading, opened)
         _require_columns(sources, plan.schema, report, chooser="the plan")
+        return Agreed(plan, sources, reading, opened=opened.pop_all())
+
+
+def to_evaluate(
+    release: Release,
+    budget: Budget,
+    data: Any,
+    records: str | None = None,
+    *,
+    accountant: str | None = None,
+    reading: ReadOptions = ReadOptions(),
+    report: Callable[[str], None] = warn,
+) -> Agreed:
+    """Return a plan that scores the model of a release, and the table to run it on.
+
+    Parameters
+    ----------
+    release, budget, records, accountant
+        As of ``dpkit_core.pipeline.planner.plan_evaluation``, which raises what this does.
+    data, reading, report
+        As of ``agreed_in``.
+    """
+    plan = plan_evaluation(release, budget, records, accountant=accountant)
+    with ExitStack() as opened:
+        sources = _opened(_several(data), reading, opened)
+        _require_columns(sources, plan.schema, report, chooser="the release")
         return Agreed(plan, sources, reading, opened=opened.pop_all())
 
 

@@ -9,7 +9,7 @@ In this order:
    each draws from its own meter. Where the regressor shows its iterates, scorer and selector work inside its
    fit (``dpkit_core.pipeline.screen``).
 5. The model is made again of its document, scored on records that were held out, if the plan says so, and
-   certified. Observers may veto the release.
+   certified. Observers may veto the release. A plan without stages scores a model that is there already.
 6. The charge is settled, and observers hear how the run ended.
 
 What a part raises, prints or returns beyond its plan ends in ``dpkit_core.pipeline.calls``.
@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 from dpkit_core._version import __version__
 from dpkit_core.arrays import Vector
 from dpkit_core.data.dataset import AnyDataset, Dataset
-from dpkit_core.data.engine import trusted
+from dpkit_core.data.engine import Elsewhere, trusted
 from dpkit_core.errors import (
     Declined,
     DpkitError,
@@ -51,10 +51,11 @@ from dpkit_core.pipeline.parts import Component, Iteration, Part, Selection, Sta
 from dpkit_core.pipeline.payment import EventLog, Payment
 from dpkit_core.pipeline.plan import Audience, Outcome, Plan, Progress, Records
 from dpkit_core.pipeline.policy import Policy
-from dpkit_core.pipeline.records import batches_for, held_out, without_names
+from dpkit_core.pipeline.records import batches_for, divided, without_names
 from dpkit_core.pipeline.screen import LOOP, UNPROTECTED, Screening, loop_of
+from dpkit_core.plugins.resources import resources
 from dpkit_core.protocols import Iterates, Model, Refusal, Regressor, Scorer, Scores, StagePlan
-from dpkit_core.release.certificate import EVALUATION, Certificate, Settings, Witness
+from dpkit_core.release.certificate import EVALUATION, Certificate, EngineRecord, Settings, Witness
 from dpkit_core.release.evaluation import Evaluation
 from dpkit_core.release.kinds import rebuilt
 from dpkit_core.release.release import Release
@@ -133,6 +134,8 @@ def _require_allowed(policy: Policy, plan: Plan, certificate: Certificate) -> No
     policy.require_budget(plan.budget)
     for part in plan.parts:
         policy.require_part(part.role, part.name, part.distribution, part.version)
+    if (engine := certificate.engine) is not None:
+        policy.require_part("engine", engine.name, engine.distribution, engine.version)
     policy.require_private(certificate)
 
 
@@ -148,10 +151,10 @@ class _Run:
         joint: Joint | None = None,
     ) -> None:
         self.plan, self.joint = plan, joint
-        self.held_out: AnyDataset | None = None
+        self.scored: AnyDataset | None = None
         if plan.evaluation is not None:
-            fitted, scored = held_out(plan, batches[0])
-            batches, self.held_out = (fitted,), without_names(scored)
+            fitted, scored = divided(plan, batches[0])
+            batches, self.scored = (fitted,), without_names(scored)
         self.batches = tuple(map(without_names, batches))
         self.data = self.batches[0]  # all there is, but for a stream
         self.randomness = randomness = Randomness.from_os() if randomness is None else randomness
@@ -193,19 +196,21 @@ class _Run:
             if isinstance(outcome, Refusal):
                 code, refusal = outcome.code, regression.plan.refusals[outcome.code]
         model = None if isinstance(outcome, Refusal) else outcome
-        evaluation = None if model is None else self._evaluate(model)
+        evaluation = self._evaluate(model)
         self.require_same_process()
         certificate = self.certificate(witness, refusal)
         return Release(selected, model, refusal, certificate, refusal_code=code, evaluation=evaluation)
 
-    def _evaluate(self, model: Model) -> Evaluation | None:
-        """Return how good the model is, as it leaves, on the records that were held out."""
-        planned, data, regressor = self.plan.evaluation, self.held_out, self.plan.assembly.regressor
-        if planned is None or data is None or regressor is None:
+    def _evaluate(self, released: Model | None) -> Evaluation | None:
+        """Return how good the model is, as it leaves or left earlier, on the records that score it."""
+        planned, data = self.plan.evaluation, self.scored
+        model = released if planned is None or planned.model is None else planned.model
+        if planned is None or data is None or model is None:
             return None
         meter = self.meters[EVALUATION]
         used = data.select([data.names.index(name) for name in model.features])
-        found = call(regressor, lambda: evaluated(meter.window, used, model, planned), meter)
+        whose = self.plan.assembly.regressor or "the model"
+        found = call(whose, lambda: evaluated(meter.window, used, model, planned), meter)
         meter.finish()
         return found
 
@@ -354,6 +359,7 @@ class _Run:
             dpkit=__version__,
             witness=witness,
             plan=_settings(plan),
+            engine=_engine_of(self.data),
         )
 
     def _source_of_noise(self) -> str:
@@ -364,6 +370,17 @@ class _Run:
         return "; ".join([*ours, *others])
 
 
+def _engine_of(data: AnyDataset) -> EngineRecord | None:
+    """Return what has the records, if they are elsewhere."""
+    if not isinstance(data, Elsewhere):
+        return None
+    package = type(data).__module__.partition(".")[0]
+    for ref in resources("engine"):
+        if (ref.module.partition(".")[0], ref.name) == (package, data.engine):
+            return EngineRecord(ref.name, ref.distribution, ref.version)
+    return EngineRecord(data.engine, "", "")
+
+
 def _settings(plan: Plan) -> Settings:
     """Return what the certificate says of the plan: with it anyone can plan again."""
     both = plan.assembly.selection is not None and plan.assembly.regressor is not None
@@ -371,7 +388,7 @@ def _settings(plan: Plan) -> Settings:
         select_share=plan.select_share if both else Settings().select_share,
         batches=plan.batches,
         iterates=None if plan.iterates is None else len(plan.iterates.after),
-        evaluate=None if plan.evaluation is None else plan.evaluation.share,
+        evaluate=None if plan.evaluation is None else plan.evaluation.held_out,
     )
 
 

@@ -140,6 +140,15 @@ class PartRecord:
 
 
 @attrs.frozen
+class EngineRecord:
+    """Which code had the records and added up where they were; no total depends on it."""
+
+    name: str
+    distribution: str
+    version: str
+
+
+@attrs.frozen
 class StageEvent:
     """One event and the stage of the pipeline that emits it."""
 
@@ -170,6 +179,22 @@ def charged(events: Iterable[StageEvent], schema: Schema) -> tuple[Event, ...]:
 
 
 @attrs.frozen
+class HeldOut:
+    """Which records are held out from a fit: see ``dpkit_core.data.sides``.
+
+    Attributes
+    ----------
+    share
+        Of the records, about.
+    key
+        Of the hash, 64 bits: 16 hexadecimal digits.
+    """
+
+    share: float = attrs.field(converter=float, validator=fraction)
+    key: str = attrs.field(validator=hexadecimal(16))
+
+
+@attrs.frozen
 class Settings:
     """Further settings of a plan, after public facts, budget and parts; defaults are not written.
 
@@ -182,7 +207,7 @@ class Settings:
     iterates
         Number of iterates from which the selector dropped features; None if it selected first.
     evaluate
-        Share of the records that were held out to score the model; None if none were.
+        The records that were held out to score the model; None if none were.
     """
 
     select_share: float = attrs.field(default=0.05, converter=float, validator=fraction)
@@ -190,11 +215,7 @@ class Settings:
     iterates: int | None = attrs.field(
         default=None, validator=attrs.validators.optional(attrs.validators.ge(1))
     )
-    evaluate: float | None = attrs.field(
-        default=None,
-        converter=attrs.converters.optional(float),
-        validator=attrs.validators.optional(fraction),
-    )
+    evaluate: HeldOut | None = None
 
 
 @attrs.frozen
@@ -233,6 +254,8 @@ class Certificate:
         The plan's further settings; with them the release can be planned again.
     witness
         Where the run was charged and what the account had spent after it; None for a run without an account.
+    engine
+        What had the records; None where they were in the process that drew the noise.
     """
 
     private: bool = attrs.field(validator=_is_truth)
@@ -252,6 +275,7 @@ class Certificate:
     dpkit: str
     plan: Settings = Settings()
     witness: Witness | None = None
+    engine: EngineRecord | None = None
 
     def __str__(self) -> str:
         return str(self.section)
@@ -314,6 +338,9 @@ class Certificate:
         )
         if self.witness is not None:
             sentences.append(f"{self.witness.in_words()}.")
+        if self.engine is not None:
+            which = f"{self.engine.distribution} {self.engine.version}".strip() or "no installed distribution"
+            sentences.append(f"Engine: {self.engine.name}, of {which}, added up where the records were.")
         sentences.append(f"Randomness: {self.randomness.rstrip('.')}.")
         sentences += [f"Arithmetic: {sentence.rstrip('.')}." for sentence in self.arithmetic]
         sentences += [f"Reading: {rule}." for rule in self.schema.rules]

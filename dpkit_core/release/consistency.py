@@ -27,15 +27,16 @@ from dpkit_core.privacy.events import (
 )
 from dpkit_core.privacy.filters import filter_from_document
 from dpkit_core.release.certificate import EVALUATION, Certificate
-from dpkit_core.release.evaluation import ACCURACY
+from dpkit_core.release.evaluation import ACCURACY, HELD_OUT, OTHER, Evaluation
 from dpkit_core.release.release import Release
 from dpkit_core.text import number_of
 
-#: What the parts of a run are, in order.
+#: What the parts of a run are, in order; those of one that only evaluates a model are the last.
 RUNS = (
     ("regressor", "accountant"),
     ("scorer", "selector", "accountant"),
     ("scorer", "selector", "regressor", "accountant"),
+    ("accountant",),
 )
 
 #: The stages of a run, in order, and which part each belongs to.
@@ -151,6 +152,9 @@ def _run(release: Release) -> Iterator[str]:
         return
     yield from _accountant(certificate)
     yield from _stages(certificate, roles)
+    if roles == RUNS[3]:
+        yield from _evaluated_alone(release)
+        return
     fitted, regressing = release.model is not None or release.refusal is not None, "regressor" in roles
     if fitted and not regressing:
         yield "the release has a model or a refusal, but the certificate lists no regressor"
@@ -158,7 +162,7 @@ def _run(release: Release) -> Iterator[str]:
         yield "the certificate lists a regressor, but the release has neither a model nor a refusal"
     given = as_document(certificate.plan)
     both = sorted({"select_share", "iterates"} & given.keys())
-    if both and roles != RUNS[-1]:
+    if both and roles != RUNS[2]:
         yield (
             f"the plan sets {', '.join(both)}, which needs a selector and a regressor; listed are "
             f"{', '.join(roles)}"
@@ -188,7 +192,7 @@ def _stages(certificate: Certificate, roles: Sequence[str]) -> Iterator[str]:
         part = STAGES.get(stage)
         if not part:
             yield f"an event is of stage {stage!r}; the stages of a run are {', '.join(STAGES)}"
-        if part and part not in roles:
+        if part and part not in roles and not (roles == RUNS[3] and stage == EVALUATION):
             yield f"an event is of the {stage}, but no {part} is listed"
     for stage in ("selection", "regression"):
         part = STAGES[stage]
@@ -203,21 +207,46 @@ def _evaluation(release: Release) -> Iterator[str]:
     """Check that a model was scored exactly where that is planned, by noise that the events have."""
     certificate, found = release.certificate, release.evaluation
     events = [item.event for item in certificate.events if item.stage == EVALUATION]
-    share = certificate.plan.evaluate
-    if bool(events) != (share is not None):
+    rule = certificate.plan.evaluate
+    if bool(events) != (rule is not None):
         listed = number_of(len(events), "event")
-        yield f"{listed} of an evaluation, and the plan holds out {share or 'nothing'}"
+        yield f"{listed} of an evaluation, and the plan holds out {'some' if rule else 'no'} records"
     if (found is not None) != bool(events and release.model is not None):
         yield "the release has an evaluation exactly where a model was evaluated, and this one does not"
     if not events:
         return
     if certificate.neighboring.value != "add-remove" or certificate.plan.batches > 1:
         yield "records are held out under add-remove, from a single table, and this is neither"
-    last = events[-1]
-    if found is None or len(events) != (1 if found.measure == ACCURACY else 5):
-        yield from () if found is None else ["the evaluation does not have the events of its measure"]
+    if found is not None and (found.records != HELD_OUT or found.of is not None):
+        yield "a model is evaluated in its own run by records held out, and this one says otherwise"
+    if found is not None:
+        yield from _noise(certificate, found, events)
+
+
+def _evaluated_alone(release: Release) -> Iterator[str]:
+    """Check a run that only evaluates a model, which is in another release."""
+    certificate, found = release.certificate, release.evaluation
+    if release.model is not None or release.refusal is not None or release.selected:
+        yield "only a model is evaluated, but the release has a selection, a model or a refusal"
+    if as_document(certificate.plan).keys() - {"evaluate"}:
+        yield "a run that only evaluates a model has no other settings of a plan"
+    if found is None or found.of is None:
+        yield "the release lists no part but the accountant, and evaluates no model of another release"
         return
-    if not isinstance(last, Gaussian) or last.sensitivity is None or last.shape is None:
+    rule = certificate.plan.evaluate
+    if (found.records == HELD_OUT and rule is None) or (found.records == OTHER and rule is not None):
+        yield "which records are held out is said where these or the others evaluate, and nowhere else"
+    if rule is not None and certificate.neighboring.value != "add-remove":
+        yield "records are held out under add-remove, and this is for replace-one"
+    yield from _noise(certificate, found, _events(certificate))
+
+
+def _noise(certificate: Certificate, found: Evaluation, events: Sequence[Event]) -> Iterator[str]:
+    """Check that an evaluation has the noise and the numbers of its events."""
+    last = events[-1] if events else None
+    if len(events) != (1 if found.measure == ACCURACY else 5):
+        yield "the evaluation does not have the events of its measure"
+    elif not isinstance(last, Gaussian) or last.sensitivity is None or last.shape is None:
         yield "the last event of an evaluation is Gaussian noise of a known sensitivity and shape"
     elif not math.isclose(found.deviation, last.noise_multiplier * last.sensitivity, rel_tol=1e-9):
         yield "the evaluation states other noise than its event"
@@ -275,7 +304,7 @@ def _search(release: Release) -> Iterator[str]:
         yield "the parts of a search must end with its only accountant"
     else:
         yield from _accountant(certificate)
-    if {*roles, "accountant"} != {*RUNS[-1]}:
+    if {*roles, "accountant"} != {*RUNS[2]}:
         yield f"a search has scorers, selectors and regressors; listed are {', '.join(roles)}"
     if release.selected or release.model is not None or release.refusal is not None:
         yield "a search releases only its certificate, but this one has a selection, a model or a refusal"

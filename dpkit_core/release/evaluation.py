@@ -22,7 +22,9 @@ inequality of Cauchy and Schwarz, so that noise never makes V too small.
 *Accuracy.* With H right and N records, T(t) = H - t N, noise of variance K s^2 ((1 - t)^2 + t^2) for K
 classes, and N t (1 - t) by sampling.
 
-Where S_u or N is within z of 0, every t is possible, and there is no score.
+Where S_u or N is within z of 0, every t is possible, and there is no score. What is no sum of squares, S_q
+below 0, counts as 0, and H as at most N. For the true sum is not below: the interval reaches as far on the
+one side and farther on the other, so that luck with the noise makes none short.
 """
 
 from __future__ import annotations
@@ -33,13 +35,23 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from dpkit_core.validators import frozen_floats
+from dpkit_core.validators import frozen_floats, hexadecimal
 
 if TYPE_CHECKING:
     from dpkit_core.arrays import Matrix
 
 #: What is measured.
 CAPPED_R2, ACCURACY = "capped r2", "accuracy"
+
+#: On which records: those held out from the fit by the rule of its release, those that the model was fitted
+#: to, or those of a table that shares none with these, as the user says.
+HELD_OUT, FITTED, OTHER = WHICH = "held-out", "fitted", "other"
+
+_WHICH = {
+    HELD_OUT: "that were held out from the fit",
+    FITTED: "that the model was fitted to",
+    OTHER: "that, as the user says, the model was not fitted to",
+}
 
 #: Numbers in the triangle of the matrix.
 TRIANGLE = 10
@@ -62,7 +74,7 @@ class Estimate:
 
 @attrs.frozen
 class Evaluation:
-    """What was released about a model by the records that were held out, and what it says.
+    """What was released about a model by records, and what it says.
 
     Attributes
     ----------
@@ -70,6 +82,10 @@ class Evaluation:
         ``capped r2`` or ``accuracy``.
     released, deviation, center, cap, beyond
         As ``dpkit_core.mechanisms.scores.Score`` has them.
+    records
+        Which records: ``held-out``, ``fitted`` or ``other``.
+    of
+        Digest of the release that has the model; None if it is in the same release.
     """
 
     measure: str = attrs.field(validator=attrs.validators.in_((CAPPED_R2, ACCURACY)))
@@ -78,6 +94,9 @@ class Evaluation:
     center: float | None = attrs.field(default=None, converter=attrs.converters.optional(float))
     cap: float | None = attrs.field(default=None, converter=attrs.converters.optional(float))
     beyond: float | None = attrs.field(default=None, converter=attrs.converters.optional(float))
+
+    records: str = attrs.field(default=HELD_OUT, validator=attrs.validators.in_(WHICH))
+    of: str | None = attrs.field(default=None, validator=attrs.validators.optional(hexadecimal(64)))
 
     def __attrs_post_init__(self) -> None:
         numbers = [*self.released, self.deviation]
@@ -99,8 +118,8 @@ class Evaluation:
         level
             In (0, 1).
         population
-            Whether the interval is about what the held out records were drawn from, one by one; else about
-            these records themselves.
+            Whether the interval is about what the records were drawn from, one by one; else about these
+            records themselves. Of records that the model was fitted to, no interval is about more.
         """
         z = NormalDist().inv_cdf((1 + level) / 2)
         if self.measure == ACCURACY:
@@ -110,15 +129,15 @@ class Evaluation:
         return _capped_r2(self.released, self.deviation, z, sampled=population)
 
     @property
-    def records(self) -> float:
-        """About how many records were held out."""
+    def number(self) -> float:
+        """About how many records there are."""
         return sum(self.released) if self.measure == ACCURACY else self.released[0]
 
     @property
     def most_frequent(self) -> float:
         """About the share of the most frequent class: the accuracy of naming it always."""
         pairs = zip(self.released[::2], self.released[1::2], strict=True)
-        return min(1.0, max(wrong + right for wrong, right in pairs) / max(self.records, 1.0))
+        return min(1.0, max(wrong + right for wrong, right in pairs) / max(self.number, 1.0))
 
     @property
     def sentences(self) -> list[str]:
@@ -126,15 +145,21 @@ class Evaluation:
         score, wider = self.score(), self.score(population=True)
         what = "Accuracy" if self.measure == ACCURACY else "Capped R2"
         if score is None:
+            larger = "a larger share" if self.records == HELD_OUT and self.of is None else "more records"
             return [
-                f"{what} cannot be told from noise: too few records were held out. More records, a larger "
-                "share or a larger epsilon would tell."
+                f"{what} cannot be told from noise: the records {_WHICH[self.records]} are too few, or too "
+                f"much alike. {larger.capitalize()} or a larger epsilon would tell."
             ]
-        about = f"{self.records:,.0f}".replace(",", " ")
         sentences = [
-            f"{what} {score}, with 95 % confidence, of about {about} records that were held out from the fit."
+            f"{what} {score}, with 95 % confidence, of about {_spaced(self.number)} records "
+            f"{_WHICH[self.records]}."
         ]
-        if wider is not None:
+        if self.records == FITTED:
+            sentences.append(
+                "This is optimistic: a model fits the records that it has seen better than others. By how "
+                "much depends on model and data, and no part of this interval is about it."
+            )
+        elif wider is not None:
             sentences.append(
                 f"If these were drawn from a population one by one, with no copies and one of each person, "
                 f"that of the population is between {wider.low:.3g} and {wider.high:.3g}."
@@ -143,13 +168,14 @@ class Evaluation:
             return [*sentences, f"Always naming the most frequent class has about {self.most_frequent:.3g}."]
         return [
             *sentences,
-            f"0 is what the mean explains. Differences over {self.cap:.4g} count as {self.cap:.4g}; about "
-            f"{100 * (self.beyond or 0):.2g} % of the targets are farther than that from {self.center:.4g}, "
-            "so R2 without the cap may be another.",
+            f"0 is what the mean explains. Differences over {_spaced(self.cap)} count as that; about "
+            f"{100 * (self.beyond or 0):.2g} % of the targets are farther from {_spaced(self.center)}, so R2 "
+            "without the cap may be another.",
         ]
 
     def _accuracy(self, z: float, *, sampled: bool) -> Estimate | None:
-        right, records = sum(self.released[1::2]), self.records
+        records = self.number
+        right = min(max(sum(self.released[1::2]), 0.0), max(records, 0.0))
         noise = len(self.released) / 2 * self.deviation * self.deviation
         if records < LEAST_RECORDS * math.sqrt(2 * noise):
             return None
@@ -161,6 +187,12 @@ class Evaluation:
         if ends is None:
             return None
         return Estimate(*(min(max(each, 0.0), 1.0) for each in (right / records, *ends)))
+
+
+def _spaced(number: float | None) -> str:
+    """Return a number to four digits, whose thousands are apart on one line."""
+    rounded = f"{number or 0.0:.4g}"
+    return f"{float(rounded):,.0f}".replace(",", "\u00a0") if "e+0" in rounded else rounded
 
 
 def _between(squared: float, linear: float, constant: float) -> tuple[float, float] | None:
@@ -200,7 +232,7 @@ def _capped_r2(released: tuple[float, ...], s: float, z: float, *, sampled: bool
         return lower
 
     of_q, of_u = functional(0, 0, 0, 1), functional(w * w, -2 * w, 1, 0)
-    S_q, S_u = float((of_q * M).sum()), float((of_u * M).sum())
+    S_q, S_u = max(float((of_q * M).sum()), 0.0), float((of_u * M).sum())
 
     def noise(one: Matrix, other: Matrix) -> float:
         return s * s * float(flatten(one) @ flatten(other))
@@ -220,4 +252,4 @@ def _capped_r2(released: tuple[float, ...], s: float, z: float, *, sampled: bool
     ends = _between(S_u * S_u - z * z * uu, S_q * S_u - z * z * qu, S_q * S_q - z * z * qq)
     if S_u <= 0 or ends is None:
         return None
-    return Estimate(1 - max(S_q / S_u, 0.0), 1 - ends[1], 1 - max(ends[0], 0.0))
+    return Estimate(1 - S_q / S_u, 1 - ends[1], 1 - max(ends[0], 0.0))

@@ -199,6 +199,9 @@ class NoisyMoments:
         u is this times the clipped features in [-1, 1].
     label_center, label_scale
         The target is ``label_center + label_scale * t``.
+    spread, spread_deviation
+        The upper triangle of the noisy sum of (r (1, u)) (r (1, u))^T, r the residual of t, clipped; and the
+        deviation of its noise, as of the other. None where it was not released.
     """
 
     #: With more, the triangle would be most of the release.
@@ -209,8 +212,19 @@ class NoisyMoments:
     feature_scale: float = attrs.field(converter=float)
     label_center: float = attrs.field(converter=float)
     label_scale: float = attrs.field(converter=float)
+    spread: tuple[float, ...] | None = attrs.field(
+        default=None, converter=attrs.converters.optional(frozen_floats)
+    )
+    spread_deviation: float | None = attrs.field(default=None, converter=attrs.converters.optional(float))
 
     def __attrs_post_init__(self) -> None:
+        _check_numbers(*(self.spread or ()), self.spread_deviation or 0.0)
+        if (self.spread is None) != (self.spread_deviation is None):
+            raise ValueError("a spread has a deviation of its noise, and no other has one")
+        if self.spread is not None and self.spread_deviation is not None:
+            _check_positive(self.spread_deviation)
+            if self.size * (self.size - 1) // 2 != len(self.spread):
+                raise ValueError(f"{len(self.spread)} numbers are no triangle of the spread")
         _check_numbers(
             *self.triangle, self.deviation, self.feature_scale, self.label_center, self.label_scale
         )
@@ -225,11 +239,19 @@ class NoisyMoments:
 
     def matrix(self) -> list[list[float]]:
         """Return the whole matrix, symmetric."""
-        rows, numbers = [[0.0] * self.size for _ in range(self.size)], iter(self.triangle)
-        for i in range(self.size):
-            for j in range(i, self.size):
-                rows[i][j] = rows[j][i] = next(numbers)
-        return rows
+        return _symmetric(self.triangle, self.size)
+
+    def spread_matrix(self) -> list[list[float]] | None:
+        """Return the whole matrix of the spread; None where there is none."""
+        return None if self.spread is None else _symmetric(self.spread, self.size - 1)
+
+
+def _symmetric(triangle: Iterable[float], size: int) -> list[list[float]]:
+    rows, numbers = [[0.0] * size for _ in range(size)], iter(triangle)
+    for i in range(size):
+        for j in range(i, size):
+            rows[i][j] = rows[j][i] = next(numbers)
+    return rows
 
 
 @attrs.frozen

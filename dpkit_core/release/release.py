@@ -213,9 +213,10 @@ class Release:
             If there is none.
         """
         if self.model is None:
-            raise InvalidRelease(
-                f"the release has no model to predict with: {self.refusal or 'only features were selected'}"
-            )
+            other = "only features were selected"
+            if self.evaluation is not None:
+                other = "it scores the model of another one"
+            raise InvalidRelease(f"the release has no model to predict with: {self.refusal or other}")
         if isinstance(self.model, OpaqueModel):
             raise self.model.unusable
         return self.model

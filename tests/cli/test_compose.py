@@ -67,6 +67,7 @@ def test_a_run_that_is_foretold_to_be_wasted_stops_before_anything_is_spent(dpki
     assert (folder / "again.json").exists()
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("answer", "codes"), [("n", {2}), ("y", {0, 3})])
 def test_at_a_terminal_a_run_that_is_foretold_to_be_wasted_is_asked_about(folder, wasted, answer, codes):
     outer, inner = os.openpty()
@@ -438,6 +439,7 @@ def sales(folder):
 TINY = ("--target", "y", "--scorer", "kendall", "--selector", "peel", "-k", "2", "--regressor", "ols")
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("data", ["sales", "sales/", "sales/*/*.parquet", "sales/**/*.parquet"])
 def test_a_folder_or_a_pattern_of_parquet_files_is_one_table(dpkit, folder, sales, data):
     result = dpkit("compose", data, *TINY, "--seed", "3")

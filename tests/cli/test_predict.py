@@ -2,6 +2,7 @@
 
 import csv
 import datetime
+import functools
 import io
 import json
 import subprocess
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpkit_core import Release
+from dpkit_core import Budget, Column, Dataset, Release, Schema, compose
 
 COMPOSE = ("compose", "diamonds.csv", "--schema", "facts.toml", "--scorer", "large", "--selector", "best")
 FULL = (*COMPOSE, "-k", "2", "--regressor", "average", "--accountant", "basic")
@@ -59,18 +60,27 @@ def test_predictions_of_classes_have_a_column_for_each(dpkit, folder):
     assert "target 'c' has the classes a, b,d, c; leave it out" in refused.stderr
 
 
+@functools.cache
+def released(feature, target, regressor):
+    """Return a release of a model of one feature, as JSON."""
+    schema = Schema((Column(feature),), target)
+    data = Dataset.from_arrays([[0.0], [1.0]] * 20, [0.0, 1.0] * 20, schema)
+    plan = compose(regressor=regressor).plan(schema, Budget(1.0, 1e-6))
+    return json.dumps(plan.run(data).to_document())
+
+
+def with_model(release, intercept, **coefficients):
+    """Return the release, as JSON, with a known model in place of the one that was fitted."""
+    model = {"kind": "linear", "intercept": intercept, "coefficients": coefficients}
+    return json.dumps(json.loads(release) | {"model": model})
+
+
 @pytest.fixture
-def chances(dpkit, folder):
+def chances(folder):
     """A release that predicts whether something is good, as the number x itself, and records with their x."""
-    (folder / "s.toml").write_text(
-        'target = "end"\n[columns.x]\n[columns.end]\nkind = "categorical"\ncategories = ["bad", "good"]\n'
-    )
-    (folder / "t.csv").write_text("x,end\n" + "0,bad\n1,good\n" * 20)
-    result = dpkit("compose", "t.csv", "--schema", "s.toml", "--regressor", "winsorized_least_squares")
-    assert result.exit_code == 0, result.stderr
-    released = json.loads((folder / "release.json").read_text())
-    released |= {"model": {"kind": "linear", "intercept": 0.0, "coefficients": {"x": 1.0}}}
-    (folder / "release.json").write_text(json.dumps(released))
+    end = Column("end", "categorical", categories=("bad", "good"))
+    release = with_model(released("x", end, "winsorized_least_squares"), 0.0, x=1.0)
+    (folder / "release.json").write_text(release)
     (folder / "t.csv").write_text("x,end\n.2,bad\n.5,good\n.4999,bad\n,good\n1.25,bad\n")
     return folder
 
@@ -220,12 +230,10 @@ def test_trees_predict_for_missing_values_and_not_for_infinite_ones(dpkit, folde
 
 
 @pytest.fixture
-def identified(dpkit, folder):
+def identified(folder):
     """A release, and new records with ids of every kind that a reader of numbers would spoil."""
-    dpkit(*FULL)
-    model = {"kind": "linear", "intercept": 1.0, "coefficients": {"carat": 2.0}}
-    released = json.loads((folder / "release.json").read_text()) | {"model": model}
-    (folder / "release.json").write_text(json.dumps(released))
+    price = Column("price", lower=0.0, upper=10.0)
+    (folder / "release.json").write_text(with_model(released("carat", price, "mean"), 1.0, carat=2.0))
     (folder / "new.csv").write_text(
         "id,when,who,carat,code\n"
         '007,2020-01-31,"Ann, of X",3,NA\n'

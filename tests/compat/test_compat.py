@@ -213,12 +213,14 @@ def test_a_suite_has_the_results_that_it_had(folder, tmp_path, monkeypatch):
     same(read(folder / "summary.json"), write.summary(folder, tmp_path / "results"))
 
 
+@pytest.mark.slow
 @any_folder
 def test_a_suite_means_what_it_meant(folder):
     for name, old in read(folder / "suites.json").items():
         same(old, write.suite(folder, f"{name}.toml"))
 
 
+@pytest.mark.slow
 @any_folder
 def test_recipes_suites_and_generators_are_still_offered(folder):
     same(read(folder / "offered.json"), write.offered(folder))

@@ -7,17 +7,17 @@ import pytest
 from dpkit_core import Dataset, Schema
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def toys():
     return doubles
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def schema():
     return Schema.numeric(["a", "b", "c", "d"], target="y", bounds={"y": (-1, 1)})
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def data(schema):
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(100, 4)) * [0.1, 1.0, 0.5, 0.8]

@@ -322,6 +322,7 @@ class OneAccountForAll(PrecisionAccounts):
         return (costs <= TICKS) & taken
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     "accounts", [ResetByBatches, ChargedWhenSampled, CoarseAccounts, MoreThanTheEvent, OneAccountForAll]
 )
@@ -402,6 +403,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("rate", [0.2, 0.5, 1.0])
 @pytest.mark.parametrize("others", OTHERS)
 def test_exact_adaptive_worlds_never_exceed_the_claim(rate, others):

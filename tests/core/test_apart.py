@@ -51,6 +51,7 @@ def test_a_score_of_more_noise_than_the_fit_costs_nothing(name):
     assert epsilon(name, FIT, SCORE) > 1.1 * alone  # what it would cost on the same records
 
 
+@pytest.mark.first(6)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     "sides",

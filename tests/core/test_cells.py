@@ -155,6 +155,7 @@ def test_the_sign_that_a_window_of_both_owes_nothing_to_is_left_out():
 SIGN_OF_NOISE = 4.4
 
 
+@pytest.mark.slow
 def test_noise_keeps_no_octave_of_the_other_sign_beside_many_records(monkeypatch):
     rng = np.random.default_rng(0)
     counts = rng.normal(size=(4000, cells.octaves().size - 1))

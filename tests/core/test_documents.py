@@ -27,7 +27,7 @@ from dpkit_core.files.documents import (
 HUGE = "1" * 400
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def release(toys, schema, data):
     pipeline = compose(regressor=toys.MeanRegressor(), accountant=toys.PureAccountant())
     return pipeline.plan(schema, Budget(1.0)).run(data)

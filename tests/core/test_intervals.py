@@ -140,3 +140,42 @@ def test_they_are_shown_with_what_is_estimated():
     assert f"<td>{low:.5g}</td>" in intervals._repr_html_()
     with pytest.raises(InvalidOption, match="give one for each"):
         intervals.of_line(np.ones((1, 1)))
+
+
+def spread_of(table, line, clip):
+    """Return the sum of (r (1, u)) (r (1, u))^T, without noise."""
+    X, y = table
+    u = np.column_stack([np.ones(len(X)), FEATURE_SCALE * (X - CENTERS) / WIDTHS])
+    r = np.clip((y - LABEL_CENTER) / LABEL_SCALE - u @ line, -clip, clip)
+    return (u * r[:, np.newaxis]).T @ (u * r[:, np.newaxis])
+
+
+def test_with_the_spread_they_are_those_of_the_sandwich():
+    rng = np.random.default_rng(3)
+    X, _ = records(4000, rng)
+    y = LEVEL + X @ SLOPES + rng.normal(size=4000) * (X[:, 0] - 1) ** 2
+    model = model_of((X, y), 1e-7, rng)
+    u = np.column_stack([np.ones(len(X)), FEATURE_SCALE * (X - CENTERS) / WIDTHS])
+    line = np.linalg.lstsq(u, (y - LABEL_CENTER) / LABEL_SCALE)[0]
+    spread = spread_of((X, y), line, np.inf)[np.triu_indices(3)]
+    robust = attrs.evolve(model.moments, spread=spread, spread_deviation=1e-9)
+    found = intervals_of(attrs.evolve(model, moments=robust), "y")
+    rows = np.column_stack([X, np.ones(len(X))])
+    bread = np.linalg.inv(rows.T @ rows)
+    residuals = y - rows @ np.linalg.lstsq(rows, y)[0]
+    meat = (rows * residuals[:, np.newaxis] ** 2).T @ rows
+    expected = np.sqrt((bread @ meat @ bread).diagonal())  # White 1980
+    np.testing.assert_allclose(middle_and_reach(found)[1], 1.95996 * expected, rtol=1e-3)
+    assert middle_and_reach(intervals_of(model, "y"))[1][0] < 0.85 * 1.96 * expected[0]
+    assert "do not take their variance to be equal" in " ".join(str(found).split())
+    assert "of equal variance" in " ".join(str(intervals_of(model, "y")).split())
+
+
+def test_a_spread_is_read_with_the_model_or_refused():
+    model = model_of(records(100, np.random.default_rng(4)), 1.0, np.random.default_rng(5))
+    robust = attrs.evolve(model.moments, spread=[1.0] * 6, spread_deviation=2.0)
+    written = attrs.evolve(model, moments=robust)
+    assert WinsorizedLinearModel.from_document(written.to_document()) == written
+    for wrong in ({"spread": [1.0] * 5}, {"spread_deviation": None}, {"spread_deviation": 0.0}):
+        with pytest.raises(ValueError, match=r"spread|positive|above 0"):
+            attrs.evolve(robust, **wrong)

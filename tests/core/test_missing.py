@@ -161,6 +161,7 @@ def facts_of(rule):
     return Column("a", **number), Column("cut", **CUT, **text), Column("y", **target)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("rule", ["drop", "constant", "indicator"])
 def test_neighbors_stay_neighbors_under_every_rule(table, rule):
     a, cut, y = facts_of(rule)

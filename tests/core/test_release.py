@@ -11,7 +11,7 @@ from dpkit_core.privacy.events import Laplace, NonPrivate
 from dpkit_core.release.certificate import StageEvent
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def release(toys, schema, data):
     pipeline = compose(
         scorer=toys.SumScorer(),

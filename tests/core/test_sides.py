@@ -8,12 +8,12 @@ from scipy import sparse
 from dpkit_core import Dataset, Schema
 from dpkit_core.data.columns import Unit
 from dpkit_core.data.dataset import SparseDataset, StreamedDataset
-from dpkit_core.data.sides import Side, sides
+from dpkit_core.data.sides import Side, key_of, sides
 from dpkit_core.errors import InvalidData
 
 SCHEMA = Schema.numeric(["a", "b"], "y")
 OF_UNITS = attrs.evolve(SCHEMA, unit=Unit(("who",), 3))
-FITTED, HELD_OUT = sides(SCHEMA, 0.3)
+FITTED, HELD_OUT = sides(0.3, key_of(SCHEMA))
 
 
 def table(rng, n=40):
@@ -97,7 +97,7 @@ def which_are_held_out(rows):
 def test_all_records_of_a_unit_are_on_one_side_in_every_form():
     rng = np.random.default_rng(5)
     rows, who = rng.normal(size=(300, 3)), [f"p{i}" for i in rng.integers(0, 60, 300)]
-    fitted, held_out = sides(OF_UNITS, 0.3)
+    fitted, held_out = sides(0.3, key_of(OF_UNITS))
     owner = dict(zip(map(tuple, rows.tolist()), who, strict=True))
     forms = [
         dense(rows, OF_UNITS, who),
@@ -127,8 +127,8 @@ def test_shares_are_nested_and_about_what_was_asked():
 
 def test_nothing_of_the_schema_moves_records_but_names():
     spelled = Schema.numeric(["a", "b"], "y", {"a": (0.0, 5.0000001)})
-    assert sides(spelled, 0.3) == (FITTED, HELD_OUT)
-    assert sides(Schema.numeric(["a", "b"], "z"), 0.3) != (FITTED, HELD_OUT)
+    assert sides(0.3, key_of(spelled)) == (FITTED, HELD_OUT)
+    assert sides(0.3, key_of(Schema.numeric(["a", "b"], "z"))) != (FITTED, HELD_OUT)
 
 
 def test_a_side_may_be_empty():

@@ -2,11 +2,13 @@
 
 import itertools
 import math
+import pickle
 
+import attrs
 import numpy as np
 import pytest
 
-from dpkit_core import Neighboring, Randomness, Sampler, StagePlan
+from dpkit_core import Dataset, Neighboring, Randomness, Sampler, Schema, StagePlan
 from dpkit_core.errors import PlanViolation, Unsuitable
 from dpkit_core.mechanisms.sums import (
     deviations,
@@ -232,6 +234,95 @@ def test_a_round_that_is_not_as_planned_voids_the_run(asked, message):
     with pytest.raises(PlanViolation, match=message):
         asked(m)
     assert m.violated
+
+
+@attrs.frozen(eq=False)
+class Far:
+    """What is kept in another process."""
+
+    here: object
+
+    def sum(self, what):
+        return self.here.sum(pickle.loads(pickle.dumps(what)))
+
+
+def asked_of_kept(m, y, *, far=False, of=None, limits=(LIMIT,), round_=SUM):
+    """Ask for sums of targets, in the groups of the features."""
+    schema = Schema.numeric(["a"], "y")
+    data = Dataset.from_arrays(np.arange(len(y))[:, np.newaxis] % 3, np.array(y, float), schema)
+    kept = data.keep(targets)
+    of = of or contributed
+    return m.window.kept_sums([Far(kept) if far else kept], of, limits=limits, event=round_)
+
+
+def targets(block):
+    return block
+
+
+def contributed(state):
+    return [state.y.astype(np.int64)], state.X[:, 0].astype(np.int64)
+
+
+def twice(state):
+    return [np.repeat(state.y.astype(np.int64), 2)], np.repeat(state.X[:, 0].astype(np.int64), 2)
+
+
+def fractions(state):
+    return [state.y / 2], state.X[:, 0].astype(np.int64)
+
+
+def beyond(state):
+    return [state.y.astype(np.int64)], np.full(len(state), 3)
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_sums_of_what_is_kept_are_those_of_rows_wherever_it_is(far):
+    rows, m = meter(SUM), meter(SUM)
+    y = [1, 2 * LIMIT, 3, LIMIT]  # one of which is beyond the limit, and takes no part
+    expected = ask(rows, y, np.array([0, 1, 2, 0]))
+    assert asked_of_kept(m, y, far=far).tolist() == expected.tolist() == [[LIMIT + 1, 0, 3]]
+    m.finish()
+    assert (m.draws, m.arithmetic) == (rows.draws, rows.arithmetic)
+
+
+@pytest.mark.parametrize("far", [False, True])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"of": twice}, "rows"),
+        ({"of": fractions}, "numbers"),
+        ({"of": beyond}, "groups"),
+        ({"limits": (2 * LIMIT,)}, "limits"),
+        ({"y": [1, 2, 3, 4, 5]}, "more rows than records have arrived"),
+    ],
+)
+def test_sums_of_what_is_kept_that_are_not_as_planned_void_the_run(options, message, far):
+    m = meter(SUM)
+    with pytest.raises(PlanViolation, match=message):
+        asked_of_kept(m, **{"y": [1, 2, 3, 4], "far": far} | options)
+    assert m.violated
+
+
+@pytest.mark.parametrize(
+    ("planned", "round_"),
+    [
+        (Filtered(SUM, 2, 1), SUM),
+        (event((1.5,), rate=0.5), event((1.5,), rate=0.5)),
+        (Gaussian(1.5), Gaussian(1.5)),
+        (SUM, event((1.4,))),
+    ],
+)
+def test_rounds_that_need_the_records_are_not_drawn_where_they_are_elsewhere(planned, round_):
+    m = meter(planned)
+    with pytest.raises(PlanViolation, match="need the records in one place"):
+        asked_of_kept(m, [1, 2, 3, 4], far=True, round_=round_)
+
+
+def test_accounts_are_kept_of_what_is_kept_here():
+    m = meter(Filtered(SUM, 10, 2), records=2)
+    totals = [float(asked_of_kept(m, [LIMIT, LIMIT // 2]).sum()) for _ in range(10)]
+    half = LIMIT // 2
+    assert totals == [LIMIT + half] * 2 + [half] * 6 + [0.0] * 2
 
 
 def test_nobody_has_arrived():

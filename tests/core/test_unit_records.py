@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 import attrs
@@ -10,10 +11,13 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import sparse
 
 from dpkit_core.data.columns import Column, Unit
 from dpkit_core.data.dataset import Dataset, SparseDataset, StreamedDataset
+from dpkit_core.data.frames import unit_columns
 from dpkit_core.data.schema import Schema
 from dpkit_core.data.sums import Sum
 from dpkit_core.data.units import Roster, Truncation, contents, contents_of_sparse
@@ -204,11 +208,47 @@ def test_units_of_several_columns_are_pairs_and_no_joined_texts():
         Dataset.from_arrays(X, y, schema, units={"hospital": ["a"] * 4})
 
 
+def test_a_unit_of_one_column_may_be_given_by_its_name():
+    assert Unit("id") == Unit(("id",))
+
+
 def test_large_numbers_are_not_rounded_to_one():
     ids = [2**60, 2**60 + 1, 2**60 + 2]
     assert Dataset.from_arrays(np.zeros((3, 2)), np.zeros(3), schema_of(1), units=ids).records == 3
     with pytest.raises(InvalidData, match="record 4: column 'id' holds something that is not an identifier"):
         Dataset.from_arrays(np.zeros((4, 2)), np.zeros(4), schema_of(1), units=[*ids, 0.5])
+
+
+ENTRIES = st.one_of(
+    st.integers(-3, 3),
+    st.integers(2**53 - 2, 2**53 + 2),
+    st.sampled_from(["", " ", "3", "03", "p", "p\0", "NA", "ä", None, True, 0.5, 3.0, math.nan]),
+    st.builds(np.int64, st.integers(-3, 3)),
+    st.text(max_size=2),
+)
+COLUMNS = {
+    "list": list,
+    "objects": lambda entries: pd.Series(entries, dtype=object),
+    "table": lambda entries: pd.DataFrame({"id": pd.Series(entries, dtype=object)}),
+}
+
+
+def read(entries):
+    """Return the identifier of each entry; None if one of them is refused."""
+    try:
+        ((places, texts),) = unit_columns(entries, ("id",))
+    except InvalidData:
+        return None
+    return [texts[place] for place in places.tolist()]
+
+
+@pytest.mark.parametrize("column", COLUMNS.values(), ids=COLUMNS)
+@given(entries=st.lists(ENTRIES, min_size=1, max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_whose_a_record_is_depends_on_its_own_entry_alone(column, entries):
+    alone = [read(column([entry])) for entry in entries]
+    together = None if None in alone else [text for (text,) in alone]
+    assert read(column(entries)) == together
 
 
 @pytest.mark.parametrize("entry", [None, "", "  ", True, 0.5, float("nan"), "NA"], ids=repr)

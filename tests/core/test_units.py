@@ -12,9 +12,10 @@ from scipy.stats import binom, norm
 from dpkit_core.errors import UnsupportedEvent
 from dpkit_core.pipeline.units import for_units
 from dpkit_core.privacy import profiles
-from dpkit_core.privacy.budget import Neighboring
+from dpkit_core.privacy.budget import Neighboring, round_up
 from dpkit_core.privacy.composition import elements
 from dpkit_core.privacy.events import (
+    Apart,
     ApproxDP,
     Disjoint,
     ExponentialMechanism,
@@ -186,9 +187,29 @@ def test_a_unit_may_be_in_several_disjoint_sets(m):
             assert approximate.delta >= sum(part.delta for part in parts) * (1 - 1e-12)
 
 
+@pytest.mark.parametrize("m", RECORDS)
+def test_a_unit_on_one_side_costs_what_its_records_move_there(m):
+    """All m records are on the side of least noise: exactly a value that moves m times as far."""
+    multipliers, epsilons = (4.0, 6.0), EPSILONS[:3]
+    event = grouped(Apart(tuple(map(Gaussian, multipliers)), units=True), m)
+    claimed = worst(profiles.gaussian(epsilons, each.noise_multiplier**-2) for each in event.events)
+    for multiplier in multipliers:
+        mu = m / multiplier
+        exact = norm.cdf(mu / 2 - epsilons / mu) - np.exp(epsilons) * norm.cdf(-mu / 2 - epsilons / mu)
+        assert (claimed >= exact * (1 - 1e-9)).all()
+    halved = worst(profiles.gaussian(epsilons, (m / 2 / x) ** 2) for x in multipliers)
+    mu = m / min(multipliers)
+    exact = norm.cdf(mu / 2 - epsilons / mu) - np.exp(epsilons) * norm.cdf(-mu / 2 - epsilons / mu)
+    assert (halved < 0.9 * exact).any()
+    pure = grouped(Apart((PureDP(0.1), PureDP(0.2)), units=True), m)
+    assert isinstance(pure, Apart)
+    assert [each.pair() for each in pure.events] == [(round_up(m * Fraction(x)), 0.0) for x in (0.1, 0.2)]
+
+
 @pytest.mark.parametrize(
     "event",
     [
+        Apart((Gaussian(3.0), Gaussian(3.0))),
         Renyi((2.0, 4.0), (0.1, 0.2)),
         Disjoint(Sequence((Gaussian(3.0), PureDP(0.1))), 2),
         Disjoint(PoissonSampled(0.1, Gaussian(3.0)), 2),

@@ -121,9 +121,9 @@ def test_the_model_says_its_classes_and_is_read_back(release, tmp_path):
     assert again.model == release.model
     assert again.model.classes == COLORS.categories
     assert "probabilities of red, green, blue" in str(again)
-    importances = again.model.importances
+    importances = again.model.columns
     assert importances.keys() == {"x", "z"}
-    assert shown(again.model).rows[0][1] == f"{max(importances.values()):.6g}"
+    assert shown(again.model).rows[0][1] == f"{max(each.value for each in importances.values()):.6g}"
 
 
 def test_probabilities_are_those_of_the_exponentials_of_each_class_by_itself(release):

@@ -146,7 +146,7 @@ SHIPPED = [
 ]
 
 
-@pytest.mark.first(6)
+@pytest.mark.first(4)
 @pytest.mark.parametrize("neighboring", list(Neighboring), ids=lambda relation: relation.value)
 @pytest.mark.parametrize(
     "parts",

@@ -113,7 +113,7 @@ def test_a_model_does_not_depend_on_the_form_or_order_of_the_records(regressor, 
         assert document == released["dense"], form
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @RELATIONS
 @pytest.mark.parametrize("center", ["schema", "private"])
 @pytest.mark.parametrize("regressor", ["winsorized_least_squares", "tukey"])

@@ -138,6 +138,7 @@ CASES += [
 FEW = {"boosted_adassp": {"rounds": 3}, "boosted_trees": {"trees": 9}, "frank_wolfe": {"rounds": 3}}
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize(("regressor", "options", "loss", "bounds"), CASES)
 def test_functions_of_a_regressor_travel_without_records(regressor, options, loss, bounds, monkeypatch):
     monkeypatch.setattr(sums, "BLOCK", 200)

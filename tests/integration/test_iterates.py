@@ -145,6 +145,7 @@ def test_why_a_rule_is_not_proved_is_said() -> None:
         pipeline.plan(schema, BUDGET)
 
 
+@pytest.mark.slow
 def test_scorers_of_tables_select_before_frank_wolfe() -> None:
     data, schema = table()
     release = (
@@ -167,6 +168,7 @@ def test_a_plan_of_a_loop_is_read_again(tmp_path: Any) -> None:
     assert json.dumps(one.model.to_document()) == json.dumps(other.model.to_document())
 
 
+@pytest.mark.slow
 def test_sparse_records_go_through_the_loop_as_they_are() -> None:
     data, schema = table()
     X = np.where(np.abs(data.X) > 0.7, data.X, 0.0)
@@ -248,6 +250,7 @@ class Meddling:
         return found
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("regressor", [FrankWolfeRegressor(rounds=4, every=2), Forgiving()])
 @pytest.mark.parametrize("answer", ["raise", "short", "nan"])
 def test_a_failure_of_the_scorer_is_its_own_and_says_nothing(answer: str, regressor: Any) -> None:
@@ -283,6 +286,7 @@ class Odd:
         return self.returned
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("returned", [(), (0, 1), (-1,), (9,), (8, 8)])
 def test_a_selector_picks_one_of_the_candidates(returned: tuple[int, ...]) -> None:
     data, schema = table()
@@ -394,6 +398,7 @@ def test_no_loop_betrays_more_than_its_certificate_says(
     assert not found.finding.violated, found.finding.describe()
 
 
+@pytest.mark.slow
 def test_logistic_loss_finds_the_boundary() -> None:
     rng = np.random.default_rng(4)
     target = Column("y", "categorical", categories=("no", "yes"))
@@ -407,6 +412,7 @@ def test_logistic_loss_finds_the_boundary() -> None:
     assert ((probabilities >= 0) & (probabilities <= 1)).all()
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", ["rnm-screen", "adp-screen", "np-fw", "preselect-k"])
 def test_recipes_need_no_bounds(name: str) -> None:
     rng = np.random.default_rng(0)
@@ -422,6 +428,7 @@ def test_recipes_need_no_bounds(name: str) -> None:
     assert verify(release).confirmed
 
 
+@pytest.mark.slow
 def test_observers_are_told_of_a_loop_like_of_any_run() -> None:
     data, schema = table()
     release = loop().plan(schema, BUDGET).run(data, observers=Observers.none())

@@ -455,7 +455,8 @@ class NeverNaN:
         return pc.is_nan(pc.if_else(pc.is_nan(column), 0.0, column))
 
 
-@pytest.mark.parametrize("module", [pytest.param(text, marks=pytest.mark.slow), encode])
+@pytest.mark.slow
+@pytest.mark.parametrize("module", [text, encode])
 def test_a_fast_parse_that_takes_plus_nan_for_nothing_is_found_out(module, monkeypatch, tmp_path):
     monkeypatch.setattr(module, "pc", NeverNaN())
     # Of text that is read as numbers at once, the file; of text in memory, the encoder.

@@ -46,7 +46,12 @@ ALLOWED = {
     ("select_k_best.py", "sklearn"),
 }
 # Distribution -> module, where the names differ; or whose compiled half it is.
-IMPORTED_AS = {"psycopg-binary": "psycopg", "scikit-learn": "sklearn"}
+IMPORTED_AS = {
+    "grpcio": "grpc",
+    "pyspark[sql]": "pyspark",
+    "psycopg-binary": "psycopg",
+    "scikit-learn": "sklearn",
+}
 
 
 @functools.cache

@@ -25,8 +25,8 @@ KINDS = {
 }
 # No entry point announces them.
 LIBRARIES = {"estimators"}
-# Nor these, which are not finished: what can be had of them is imported.
-UNANNOUNCED = {"federation"}
+# What is reached by a command of its name, and not by that of its kind.
+COMMANDS = {"federation": "federate"}
 # Groups of what a distribution offers besides what it is named for.
 SHIPPED_ALONG = ("recipes", "suites", "generators", "models", "pages", "reports", "remarks", "signers")
 # Imported by name, which does without the kind.
@@ -71,8 +71,12 @@ def test_pyproject_has_the_standard_shape(folder: Path, root: dict[str, Any]) ->
     del document.get("dependency-groups", {}).get("dev", [])[1:]
     free = {key: project.pop(key) for key in ("description", "dependencies")}
     project.pop("optional-dependencies", None)
-    if folder.parent.name in LIBRARIES or folder.name in UNANNOUNCED:
-        assert "entry-points" not in project
+    if folder.name in COMMANDS:
+        assert project["entry-points"].pop("dpkit.commands") == {
+            COMMANDS[folder.name]: f"{package(folder)}.command:{COMMANDS[folder.name]}"
+        }
+    if folder.parent.name in LIBRARIES or folder.name in COMMANDS:
+        assert not project.pop("entry-points", {})
         project["entry-points"] = {f"dpkit.{folder.parent.name}": {folder.name: package(folder)}}
     own = project["entry-points"][f"dpkit.{folder.parent.name}"]
     for kind in {*SHIPPED_ALONG} - {folder.parent.name}:
@@ -112,7 +116,7 @@ def test_pyproject_has_the_standard_shape(folder: Path, root: dict[str, Any]) ->
 @each_plugin
 def test_dependencies_have_a_floor_and_no_cap(folder: Path) -> None:
     for dependency in read(folder / "pyproject.toml")["project"]["dependencies"]:
-        assert re.fullmatch(r"[a-z0-9-]+>=[0-9.]+", dependency), dependency
+        assert re.fullmatch(r"[a-z0-9-]+(\[[a-z]+\])?>=[0-9.]+", dependency), dependency
 
 
 @each_plugin
@@ -149,7 +153,7 @@ def test_every_plugin_is_in_an_extra_and_every_extra_is_installed_for_developmen
     for name in map(distribution, FOLDERS):
         assert name in named, f"pyproject.toml: put {name} into an extra of [project.optional-dependencies]"
     (line,) = (entry for entry in root["dependency-groups"]["dev"] if str(entry).startswith("dpkit["))
-    installed = set(re.split(r"[][,]", line)[1:-1]) | {"tables"}  # which is empty
+    installed = set(re.split(r"[][,]", line)[1:-1]) | {"tables", "spark"}  # empty; 400 MB
     assert set(extras) == installed, "pyproject.toml: name each extra in [dependency-groups], dev"
 
 

@@ -20,6 +20,7 @@ from dpkit_core import (
     Release,
     Schema,
     compose,
+    plan_evaluation,
 )
 from dpkit_core.data.columns import Unit
 from dpkit_core.privacy import events
@@ -33,6 +34,7 @@ BUDGET = Budget(4.0, 1e-5)
 SEED = 7
 BOX = Schema.numeric("ab", "z", {"a": (0, 1), "b": (0, 1), "z": (0, 1)})
 VISITS = attrs.evolve(BOX, unit=Unit(("hospital", "patient"), 3))
+REPLACED_BOX = attrs.evolve(BOX, neighboring=REPLACED, records=300)
 RETURNS = attrs.evolve(VISITS, target=Column("z", "categorical", categories=("no", "yes")))
 
 
@@ -56,9 +58,13 @@ def corpus() -> dict[str, Any]:
         "units": _run(VISITS, regressor="adassp", accountant="tight", paid_by=_payer(VISITS)),
         "scored": _run(BOX, regressor="adassp", evaluate=0.2),
         "counted": _run(RETURNS, regressor="adassp", evaluate=0.5, accountant="rdp"),
+        "rated": _rated(_run(BOX, regressor="adassp", evaluate=0.2)),
+        "optimistic": _rated(_run(RETURNS, regressor="adassp"), "fitted"),
+        "others": _rated(_run(REPLACED_BOX, regressor="adassp"), "other"),
         "groups": _with(_run(VISITS, regressor="mean"), "rdp", GROUPED),
     }
     documents = {name: json.loads(release.to_json()) for name, release in made.items()}
+    documents["events"]["certificate"]["engine"] = {"name": "far", "distribution": "far-away", "version": "1"}
     documents["events"]["signature"] = {"algorithm": "Ed25519", "key": "0" * 64, "value": "f" * 128}
     return documents
 
@@ -84,6 +90,12 @@ def _run(
 ) -> Release:
     plan = compose(**{"accountant": "rdp", **parts}).plan(schema, budget, k=k, evaluate=evaluate)
     return plan.run(_uniform(schema), paid_by=paid_by)
+
+
+def _rated(release: Release, records: str | None = None) -> Release:
+    """Return the evaluation of a release in a run of its own."""
+    plan = plan_evaluation(release, BUDGET, records, accountant="rdp")
+    return plan.run(_uniform(plan.schema))
 
 
 def _table() -> Release:

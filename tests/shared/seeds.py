@@ -13,6 +13,7 @@ from pathlib import Path
 
 import attrs
 from dpkit_check import checks_for, trial_for
+from dpkit_check.attacks.memory import fresh_processes
 from dpkit_check.kit import _run
 from dpkit_check.options import with_options
 from dpkit_check.trial import Trial
@@ -49,23 +50,25 @@ def by_seeds(make, kind, seeds=SEEDS):
     A check that never asks for its seed does the same for every seed: it is made once.
     """
     checks = checks_for(kind)
-    for seed in seeds:
-        results, seeded = [], []
-        for check in checks:
-            asked = []
+    with fresh_processes(make) as fresh:
+        for seed in seeds:
+            results, seeded = [], []
+            for check in checks:
+                asked = []
 
-            def run(make, trial, check=check, asked=asked):
-                seen = watched(trial)
-                try:
-                    return check.run(make, seen)
-                finally:
-                    asked += seen.asked
+                def run(make, trial, check=check, asked=asked):
+                    seen = watched(trial)
+                    try:
+                        return check.run(make, seen)
+                    finally:
+                        asked += seen.asked
 
-            results.append(_run(check, run, make, trial_for(kind, seed=seed), None))
-            if asked:
-                seeded.append(check)
-        checks = tuple(seeded)
-        yield seed, results
+                trial = attrs.evolve(trial_for(kind, seed=seed), fresh=fresh)
+                results.append(_run(check, run, make, trial, None))
+                if asked:
+                    seeded.append(check)
+            checks = tuple(seeded)
+            yield seed, results
 
 
 def shipped():

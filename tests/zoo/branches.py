@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import attrs
 import numpy as np
 
+from dpkit_core.privacy.events import ApproxDP
 from zoo.rows import lie
-from zoo.twins import Means, Peel, Products, Sums
+from zoo.twins import Majority, Means, Peel, Products, Sums
 
 
 @lie("every_branch_keeps_the_law", "default")
@@ -63,3 +66,18 @@ class ThousandEventsAreAll(Sums):
     def totals(self):
         kept = self.spent if len(self.spent) <= 1000 else self.spent[:1000]
         return Sums.totals(attrs.evolve(self, spent=kept))
+
+
+@lie("every_branch_keeps_the_law", "default")
+class PassesInVain(Majority):
+    """The test passes e^epsilon times as often as its delta says on the table from which the side turns."""
+
+    highest: ClassVar[float] = 0.0
+
+
+@lie("every_branch_keeps_the_law", "default")
+class NextToNoDelta(Majority):
+    """A delta of 1e-30 is to pay for a test that passes with a chance of 1e-6."""
+
+    def claimed(self, epsilon, delta, request):
+        return ApproxDP(epsilon, 1e-30, request.neighboring, proof=self.proof)

@@ -346,3 +346,21 @@ class GaussianCdpAccountant(Concentrated):
         if self.rho == 0 or epsilon >= self.pure:
             return 0.0
         return min(1.0, math.exp(-((epsilon - self.rho) ** 2) / (4 * self.rho) * (1 - 1e-9)) + 5e-324)
+
+
+@lie("any_output_is_possible_for_neighbors", "default")
+class FewBits(Gumbels):
+    """Gumbel noise is made of 16 random bits: what is more than 20 scales behind is never picked."""
+
+    def noise(self, sampler, values):
+        bits = np.array([sampler.bits(16) for _ in values])
+        return -np.log(-np.log((bits + 0.5) / 2**16))
+
+
+@lie("any_output_is_possible_for_neighbors", "slow")
+class FloatingNoise(CustomLines):
+    """Laplace noise by the textbook formula, in float64, which leaves gaps that the value moves."""
+
+    def drawn(self, meter, sampler, scale, size):
+        share = np.array([(sampler.bits(53) + 0.5) / 2**53 for _ in range(size)]) - 0.5
+        return -float(scale) * np.sign(share) * np.log1p(-2 * np.abs(share))

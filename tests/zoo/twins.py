@@ -24,6 +24,7 @@ from dpkit_core import (
     Matrix,
     Meter,
     Neighboring,
+    Refusal,
     Request,
     Schema,
     Scores,
@@ -1116,6 +1117,52 @@ class Occupied(Means):
             noisy = 16 * counts + sampler.discrete_laplace(settings.scale, 4)
         kept = np.flatnonzero((counts > 0) & (noisy >= settings.least))
         return constant(data, float(kept.max(initial=-1) + 1) / 2 - 1)
+
+
+@attrs.frozen
+class Tested:
+    """The event of a test, the scale of its noise, and what its answer has to pass; public."""
+
+    event: Event
+    scale: float
+    least: float
+
+
+@honest
+class Majority(Means):
+    """On which side of the middle most targets are, if a noisy margin is large: propose-test-release."""
+
+    proof: ClassVar[str] = "the side differs only between margins of 0 and 1, which pass with chance delta"
+    reference: ClassVar[str] = "Dwork and Lei 2009, Differential Privacy and Robust Statistics"
+
+    def plan(self, request: Request, /) -> StagePlan:
+        """Return one event, whose delta pays for the test."""
+        require_target(request.schema)
+        require_added(request.neighboring)
+        if not request.budget.delta or request.schema.records_of_a_unit > 1:
+            raise Unsuitable("a test that may pass in vain needs a delta, and one record of each person")
+        epsilon, delta = 0.999 * request.budget.epsilon, 0.999 * request.budget.delta
+        event = self.claimed(epsilon, delta, request)
+        # Rounding to the grid of the noise is far below a millionth of its scale.
+        least = self.highest + (math.log(1 / (2 * delta)) + 1e-6) / epsilon
+        settings = Tested(event, 1 / epsilon, least)
+        return StagePlan([event], settings=settings, arithmetic=[GRID], refusals=FEW)
+
+    #: The largest margin of a table from which one record turns the side.
+    highest: ClassVar[float] = 1.0
+
+    def claimed(self, epsilon: float, delta: float, request: Request) -> Event:
+        """Return what the whole is said to cost."""
+        return ApproxDP(epsilon, delta, request.neighboring, proof=self.proof)
+
+    def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> Any:
+        """Return a constant on the side, or refuse."""
+        settings = plan.settings_as(Tested)
+        v = scaled(data.y, data.target_bounds)
+        margin = float(np.where(v > 0, 1, -1).sum())
+        with meter.custom(settings.event, proof=self.proof, arithmetic=GRID) as sampler:
+            noisy = sampler.laplace_on_grid(abs(margin), sensitivity=1.0, noise_multiplier=settings.scale)
+        return constant(data, math.copysign(0.5, margin)) if noisy > settings.least else Refusal("few")
 
 
 @attrs.frozen

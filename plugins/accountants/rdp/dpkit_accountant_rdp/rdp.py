@@ -88,6 +88,7 @@ class RdpAccountant:
     @divergences.validator
     def _check(self, attribute: attrs.Attribute[Any], value: tuple[float, ...]) -> None:
         if len(value) != len(self.orders) or not (min(value) >= 0 and sum(value) >= 0):
+            # kit: unreachable, compose adds numbers of at least 0, one for each order
             raise ValueError("divergences needs one number of at least 0 for each order")
 
     def supports(self, event: Event, /) -> bool:

@@ -85,6 +85,7 @@ def rest(left, kind):
     return left[:index] + left[index + 1 :]
 
 
+@pytest.mark.first(6)
 @pytest.mark.parametrize(("width", "count"), [(0.1, 6), (0.5, 4), (0.8, 5), (2.0, 3)])
 @pytest.mark.parametrize("part", [0.0, 0.15, 0.4, 0.7])
 def test_picks_cost_what_an_adaptive_adversary_gains_and_hardly_more(width, count, part):
@@ -406,6 +407,7 @@ def test_one_more_costs_more_where_the_method_changes(event, count):
     assert spent.epsilon(1e-6) <= spent.compose(event).epsilon(1e-6)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     "parameter", [ExponentialMechanism, PureDP, lambda e: Gaussian(1 / e), lambda e: Laplace(1 / e)]
 )

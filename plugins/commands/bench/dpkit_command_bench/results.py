@@ -38,7 +38,7 @@ _GROWING = ("epsilon", "delta", "k")
 _DESCRIBING = ("summary", "reference")  # of a composition, for readers
 
 _COLUMNS = {
-    "string": "key suite table origin data_sha256 composition recipe neighboring outcome message "
+    "string": "key suite table origin data_sha256 composition recipe neighboring unit outcome message "
     "certificate_sha256 code_sha256 dpkit numpy python",
     "int64": "seed records training_records features k split trial",
     "float64": "epsilon delta test_fraction spent_epsilon plan_seconds wall_seconds cpu_seconds "

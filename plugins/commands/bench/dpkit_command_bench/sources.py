@@ -23,6 +23,7 @@ from dpkit_command_bench.errors import InvalidSuite, MissingTable
 from dpkit_command_bench.generators import Synthetic
 from dpkit_command_bench.suite import FROM_DATA, TableSpec, table_seed
 from dpkit_core import Column, Dataset, Neighboring, Schema, open_source
+from dpkit_core.data.columns import MOST_RECORDS_OF_A_UNIT
 from dpkit_core.data.encode import numbers
 from dpkit_core.data.features import Written
 from dpkit_core.data.fields import find
@@ -56,7 +57,7 @@ class Loaded:
     Attributes
     ----------
     data, schema
-        Numbers, and the public facts for planning.
+        Numbers, and the public facts for planning. Of each unit all records are there.
     origin
         Where it was found, in words.
     sha256
@@ -249,7 +250,14 @@ def _in_memory(name: str, names: list[str], columns: list[Any], target: str) -> 
 
 def _encoded(spec: TableSpec, found: _Found, neighboring: Neighboring) -> Loaded:
     source = found.source
-    schema = infer_schema(source, found.target, features=spec.features, neighboring=neighboring)
+    features = spec.features
+    if features is None and spec.unit is not None:
+        named = spec.unit.get("column", ())
+        others = [found.target, *([named] if isinstance(named, str) else named)]
+        for name in others:
+            find(source, name)
+        features = tuple(name for name in source.fields.names if name not in others)
+    schema = infer_schema(source, found.target, features=features, neighboring=neighboring)
     named = {column.name for column in (*schema.columns, schema.target)}
     for name in spec.columns:
         if name not in named:
@@ -264,10 +272,16 @@ def _encoded(spec: TableSpec, found: _Found, neighboring: Neighboring) -> Loaded
         target=columns[found.target],
         assertions=assertions,
     )
-    data = Dataset.from_source(source, schema)
-    if len(data.y) < _FEWEST:
+    if spec.unit is not None:  # by its document, so that mistakes are explained as in a schema
+        schema = Schema.from_document({**schema.to_document(), "unit": dict(spec.unit)})
+    # All records of each unit: those of training units are chosen in each trial, and all others are scored.
+    unit = schema.unit
+    everyone = None if unit is None else attrs.evolve(unit, most_records=MOST_RECORDS_OF_A_UNIT)
+    data = Dataset.from_source(source, attrs.evolve(schema, unit=everyone))
+    apart, word = (len(data.y), "records") if unit is None else (len(np.unique(data.whose)), "units")
+    if apart < _FEWEST:
         raise InvalidData(
-            f"{source.called} has {len(data.y)} records; a trial needs {_FEWEST}, two of them to train on"
+            f"{source.called} has {apart} {word}; a trial needs {_FEWEST}, two of them to train on"
         )
     # Workers get transformed data, and errors are in those units.
     return Loaded(data, schema.transformed, found.origin, _hash(data), found.relevant, assertions)
@@ -322,6 +336,6 @@ def _assertions(spec: TableSpec, columns: Any) -> tuple[str, ...]:
 
 def _hash(data: Dataset) -> str:
     digest = hashlib.sha256()
-    for column in (*data.X.T, data.y):
+    for column in (*data.X.T, data.y, *([data.whose] if data.unit else [])):
         digest.update(np.ascontiguousarray(column).tobytes())
     return digest.hexdigest()

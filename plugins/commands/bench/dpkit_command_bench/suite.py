@@ -85,6 +85,8 @@ class TableSpec:
         The columns to use; None for all.
     columns
         Public facts by column, as in a schema: ``lower``, ``upper``, ``categories``.
+    unit
+        Whom trials protect, as ``[unit]`` of a schema: ``column``, which is no feature, and ``most_records``.
     categories, bounds
         "from-data" if those not given in ``columns`` may be read from the records: research only.
     """
@@ -99,6 +101,7 @@ class TableSpec:
     options: Mapping[str, Any] = attrs.field(factory=dict)
     features: tuple[str, ...] | None = None
     columns: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    unit: Mapping[str, Any] | None = None
     categories: str | None = None
     bounds: str | None = None
 
@@ -470,7 +473,8 @@ def _table(name: str, facts: Mapping[str, Any]) -> TableSpec:
         raise InvalidSuite(f"{what} has two origins, {' and '.join(origins)}; keep one")
     if not origins and "file" not in facts:
         raise InvalidSuite(f"{what} has no origin; give one of file, {', '.join(ORIGINS)}")
-    types = {"openml": int, "openml_task": int, "options": Mapping, "columns": Mapping, "features": list}
+    mappings = dict.fromkeys(("options", "columns", "unit"), Mapping)
+    types = {"openml": int, "openml_task": int, "features": list, **mappings}
     for key, value in facts.items():
         expected = types.get(key, str)
         if not isinstance(value, expected) or isinstance(value, bool):

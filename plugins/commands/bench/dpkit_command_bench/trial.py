@@ -59,10 +59,13 @@ class Split:
     ----------
     X, y
         Files of the permuted records; the first ``train`` of them are the training records.
+    whose
+        File of the unit of each, as a number; None without a unit. No unit has records on both sides.
     """
 
     X: Path
     y: Path
+    whose: Path | None
     train: int
     schema: Schema
     origin: str
@@ -75,8 +78,15 @@ class Split:
         """Return a split of the table, written to ``folder`` one column at a time."""
         data = loaded.data
         rows = len(data.y)
-        order = np.random.default_rng(trial.split_seed).permutation(rows)
-        held_out = min(max(1, round(trial.test_fraction * rows)), rows - 2)
+        rng = np.random.default_rng(trial.split_seed)
+        if loaded.schema.unit is None:
+            order, held_out = rng.permutation(rows), _held_out(trial, rows)
+        else:
+            _, places = np.unique(data.whose, return_inverse=True)
+            units = int(places.max()) + 1
+            turn = rng.permutation(units)[places]
+            order = np.argsort(turn, kind="stable")
+            held_out = int((turn >= units - _held_out(trial, units)).sum())
         X, y = folder / "X.npy", folder / "y.npy"
         # Written, not mapped: on a full disk this raises an error, while a mapping would end in a bus error.
         with X.open("wb") as file:
@@ -86,12 +96,17 @@ class Split:
             for j in range(data.X.shape[1]):
                 file.write(np.ascontiguousarray(data.X[order, j], dtype="<f8").data)
         np.save(y, data.y[order])
+        whose = None
+        if loaded.schema.unit is not None:
+            whose = folder / "whose.npy"
+            np.save(whose, data.whose[order])
         schema = loaded.schema
         if schema.neighboring is Neighboring.REPLACE_ONE:  # the number of records is then public
             schema = attrs.evolve(schema, records=rows - held_out)
         return cls(
             X,
             y,
+            whose,
             rows - held_out,
             schema,
             loaded.origin,
@@ -103,8 +118,17 @@ class Split:
     def read(self) -> tuple[Dataset, Matrix, Vector]:
         """Return the training records, and the held-out features and targets, mapped from disk."""
         X, y = np.load(self.X, mmap_mode="r"), np.load(self.y, mmap_mode="r")
-        train = Dataset.from_arrays(X[: self.train], y[: self.train], self.schema)
+        units = None
+        if self.whose is not None and self.schema.unit is not None:
+            numbers = np.load(self.whose)[: self.train]
+            units = dict.fromkeys(self.schema.unit.columns, numbers)
+        train = Dataset.from_arrays(X[: self.train], y[: self.train], self.schema, units=units)
         return train, X[self.train :], y[self.train :]
+
+
+def _held_out(trial: TrialSpec, apart: int) -> int:
+    """Return how many records, or units, of so many are held out: at least one, of all but two."""
+    return min(max(1, round(trial.test_fraction * apart)), apart - 2)
 
 
 def run_trial(trial: TrialSpec, split: Split) -> Row:
@@ -178,6 +202,7 @@ def _identity(trial: TrialSpec, split: Split) -> Row:
         "composition": trial.composition.name,
         "recipe": json.dumps(trial.composition.to_document(), sort_keys=True),
         "neighboring": trial.neighboring.value,
+        "unit": None if (unit := split.schema.unit) is None else f"{unit}, {unit.most_records} of each",
         "epsilon": trial.epsilon,
         "delta": trial.delta,
         "k": trial.k,

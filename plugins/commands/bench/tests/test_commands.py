@@ -99,6 +99,7 @@ def test_a_third_party_scorer_is_added_by_its_name_alone(bench, site):
     assert document["outcomes"]["released"] == 6 + 4
 
 
+@pytest.mark.slow
 def test_a_third_party_scorer_appears_by_a_wildcard(dpkit, suite_file, site):
     each = {"scorer": "*", "selector": "best", "regressor": "average", "accountant": "basic"}
     path = suite_file(compositions={"scorers": each})
@@ -214,6 +215,7 @@ def test_results_of_another_default_accountant_are_kept_apart(document, results,
     begin("rdp", "x")
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("noted", [True, False])
 def test_results_of_an_earlier_default_accountant_are_gone_on_with(dpkit, suite_file, results, noted):
     unnamed = {"all": {"regressor": "average"}}

@@ -81,6 +81,7 @@ def test_a_picture_by_table_marks_refusals_and_what_was_published(picture):
     assert {each.get_label() for each in axis.get_lines()} >= {"x", "y", "published", "median trial refused"}
 
 
+@pytest.mark.slow
 def test_many_tables_stand_in_two_columns(picture):
     rows = [row(f"t{place}", "x", 1.0, 0.5) for place in range(19)]
     first, second = picture(plots._metric_by_table, rows, k=5).axes

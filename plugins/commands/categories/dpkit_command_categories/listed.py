@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import attrs
 
@@ -51,6 +51,8 @@ class Listed:
 @attrs.frozen
 class Categories:
     """The common values of some columns. It has the interface of a model, and predicts nothing."""
+
+    planner: ClassVar[str] = "dpkit_command_categories.planned:plan_again"
 
     columns: tuple[Listed, ...] = attrs.field(converter=frozen_tuple)
 

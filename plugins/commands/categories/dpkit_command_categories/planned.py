@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from dpkit_command_categories.histogram import CommonValues
-from dpkit_core import Budget, Column, Pipeline, Plan, Schema
+from dpkit_core import Budget, Certificate, Column, Pipeline, Plan, Schema
 from dpkit_core.errors import InvalidSchema
 from dpkit_core.pipeline.parts import Assembly, Part
 
@@ -53,6 +53,18 @@ def plan_of(
     )
     hashed = attrs.evolve(schema, columns=tuple(map(_hashed, schema.columns)))
     return Pipeline(Assembly(None, None, part, accountant, {})).plan(hashed, budget)
+
+
+def plan_again(certificate: Certificate, /) -> Plan:
+    """Return the plan of a list of the values of a certificate's columns, for ``dpkit verify --replan``."""
+    parts = {part.role: part for part in certificate.parts}
+    options = parts["regressor"].options if "regressor" in parts else {}
+    return plan_of(
+        certificate.schema,
+        certificate.budget,
+        accountant=parts["accountant"].qualified if "accountant" in parts else None,
+        frequencies=options.get("frequencies") is True,
+    )
 
 
 def _problems(schema: Schema) -> Iterator[str]:

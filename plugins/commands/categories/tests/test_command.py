@@ -2,10 +2,13 @@
 
 import json
 
+import attrs
 import numpy as np
 import pytest
 
 from dpkit_core import Ledger, Release, Schema
+from dpkit_core.errors import InvalidRelease
+from dpkit_core.pipeline.planfile import Replanned, replan
 from dpkit_core.release.verify import verify
 
 SCHEMA = """
@@ -109,13 +112,30 @@ def test_from_a_schema_without_a_list_to_a_prediction_paid_by_one_account(dpkit,
         *account,
     )
     assert composed.exit_code == 0, composed.output
-    assert dpkit("verify", "categories.json", "model.json").exit_code == 0
+    assert dpkit("verify", "--replan", "categories.json", "model.json").exit_code == 0
     assert dpkit("ledger", "audit", "l.db", "categories.json", "model.json").exit_code == 0
     predicted = dpkit("predict", "model.json", "rents.csv")
     assert predicted.exit_code == 0, predicted.output
     assert len(predicted.stdout.splitlines()) == len((table / "rents.csv").read_text().splitlines())
     spent = Ledger.open("l.db").statement("rents").in_words()
     assert "epsilon 1.99" in spent or "epsilon 2 " in spent
+
+
+def test_a_list_that_is_planned_again_must_have_the_same_events(dpkit, table):
+    assert dpkit(*RUN, "--epsilon", "1", "--frequencies").exit_code == 0
+    release = Release.read("categories.json")
+    assert replan(release) == Replanned((), ())
+    (planned,) = release.certificate.events
+    half = attrs.evolve(planned, event=attrs.evolve(planned.event, leak=planned.event.leak / 2))
+    ((problem,), _) = attrs.astuple(replan(edited(release, events=(half,))), recurse=False)
+    assert "the certificate is not what the installed parts plan: event 1" in problem
+    accountant = [part for part in release.certificate.parts if part.role == "accountant"]
+    with pytest.raises(InvalidRelease, match="does not list the parts of its plan"):
+        replan(edited(release, parts=accountant))
+
+
+def edited(release, **changes):
+    return attrs.evolve(release, certificate=attrs.evolve(release.certificate, **changes))
 
 
 @pytest.mark.parametrize("forged", ["digest", "column"])

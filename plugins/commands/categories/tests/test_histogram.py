@@ -131,6 +131,7 @@ def tail(sigma, least):
     return float(np.exp(-0.5 * (x / sigma) ** 2).sum() / (math.sqrt(2 * math.pi) * sigma))
 
 
+@pytest.mark.first(9)
 @pytest.mark.parametrize("leak", [1e-2, 1e-4, 1e-9])
 @pytest.mark.parametrize("most", [1, 4, 16])
 @pytest.mark.parametrize("sigma", [FINEST, 5 * FINEST + 7])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +12,7 @@ import attrs
 import typer
 
 from dpkit_core.commands.options import Format, FormatOption, kinds, note
+from dpkit_core.text import number_of
 
 if TYPE_CHECKING:
     from dpkit_check import Report, Result
@@ -83,7 +84,7 @@ def check(
     ] = False,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Attack every promise of a PART. Exit code 0 if all checks pass, 2 if one fails."""
+    """Attack every promise of a PART. Exit code 0 if all checks pass, 2 if one fails, 3 if none judges."""
     import json
 
     from dpkit_check.page import report_page
@@ -126,8 +127,9 @@ def check(
     for ref in resources("remarks"):
         for sentence in load_target(ref)(attack.component):
             note(sentence)
-    if not (outcome.strict if strict else outcome.ok):
-        raise typer.Exit(2)
+    kept_all = outcome.strict if strict else outcome.ok
+    if code := 3 * (not outcome.judged) if kept_all else 2:
+        raise typer.Exit(code)
 
 
 # Characters of a line that the table of a report needs besides its findings.
@@ -240,14 +242,15 @@ def _print(report: Report) -> None:
     if report.reach.not_read:
         print()
         render.lines(["Not read:", *(f"  {function}" for function in report.reach.not_read)])
-    failed = [result for result in report.results if result.status == "failed"]
-    for result in failed:
+    for result, others in report.causes:
         print(f"\n{result.check} failed: {result.detail}\n")
-        render.lines([f"What to do: {result.remedy}"])
+        follow = f"and {number_of(len(others), 'check')} that may follow from it: "
+        names = ", ".join(_short(other.check) for other in others)
+        render.lines([f"What to do: {result.remedy}", *([follow + names] * bool(others))])
     print()
     render.lines([report.statement])
-    if failed:
-        render.lines([_verdict(failed)])
+    if report.causes:
+        render.lines([_verdict(report)])
 
 
 def _short(check: str) -> str:
@@ -276,9 +279,10 @@ def _skipped(report: Report) -> list[str]:
     return [f"Skipped ({reason}): {', '.join(names)}" for reason, names in checks.items()]
 
 
-def _verdict(failed: Sequence[Result]) -> str:
+def _verdict(report: Report) -> str:
     """Return the last sentence of a report: all that a log cut to its end still shows."""
+    failed = [result for result in report.results if result.status == "failed"]
     names = ", ".join(_short(result.check) for result in failed)
     again = "; pass --witness FILE to keep the tables for --replay FILE"
     kept = again if any(result.scene for result in failed) else ""
-    return f"FAILED: {names}. See above for what failed and what to do{kept}."
+    return f"FAILED, {report.verdict}: {names}. See above for what failed and what to do{kept}."

@@ -164,6 +164,10 @@ class Instrument(StageMeter):
         draw = partial(super().sums, groups=groups, **options)
         return self._answers.summed(contributions, groups, draw)
 
+    def kept_sums(self, kept: Sequence[Any], of: Any, **options: Any) -> Any:
+        """Return what is answered, of the rows that they add up, which are looked at."""
+        return self._sums_of_rows(kept, of, **options)
+
     def custom(self, event: Event, *, proof: str, arithmetic: str) -> AbstractContextManager[Sampler]:
         """Open a mechanism by the sampler that is answered."""
         self._sampler = self._answers.custom(event)
@@ -260,6 +264,8 @@ class Transcript(Answers):
         Which candidates the meter was told to select from, each time.
     own
         Whether a mechanism of the part's own was opened, whose claim does not follow from its draws.
+    mine
+        Numbers of the draws that such mechanisms made.
     """
 
     def __init__(
@@ -276,6 +282,7 @@ class Transcript(Answers):
         self.answers: list[Any] = []
         self.summed_up: list[tuple[list[npt.NDArray[Any]], npt.NDArray[Any]]] = []
         self.candidates: list[npt.NDArray[np.bool_]] = []
+        self.mine: list[int] = []
         self.leave = self.opaque = self.own = self.settling = False
         self._public: np.random.Generator | None = None
 
@@ -290,6 +297,12 @@ class Transcript(Answers):
     def told(self) -> bool:
         """Whether all that the run released follows from answers of the meter to questions that are seen."""
         return not (self.opaque or self.own or any(asked is None for asked in self.asked))
+
+    @property
+    def aside(self) -> bool:
+        """Whether a mechanism of the part's own drew noise around nothing, to add it where no one sees."""
+        drawn = [self.asked[number] for number in self.mine]
+        return bool(drawn) and not any(asked is not None and asked.values.any() for asked in drawn)
 
     def follower(self) -> Transcript:
         """Return what gives another run the answers of this one."""
@@ -388,6 +401,10 @@ class _Seen(QuickSampler):
 
 class _Unseen(_Seen):
     """The same inside a mechanism of the part's own: any other use makes what follows opaque."""
+
+    def _settled(self, norm: str, value: Any, draw: Callable[..., Any], options: dict[str, float]) -> Any:
+        self.transcript.mine.append(len(self.transcript.answers))
+        return super()._settled(norm, value, draw, options)
 
     @property
     def generator(self) -> np.random.Generator:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ import numpy as np
 
 from dpkit_check.attacks import (
     answers,
+    bits,
     branches,
     budget,
     claims,
@@ -22,7 +24,9 @@ from dpkit_check.attacks import (
     elsewhere,
     forms,
     laws,
+    memory,
     outcomes,
+    parties,
     persons,
     samples,
     sensitivity,
@@ -73,6 +77,7 @@ NOT_RUN = "not run: protocol first"
 """Why the checks were skipped that need what a part lacks."""
 
 Status = Literal["passed", "failed", "xfail", "skipped"]
+Verdict = Literal["passed", "not private", "not as we ask", "not judged"]
 Progress = Callable[[Check, int, int], None]
 """Called before each check with the checks done and the checks in all."""
 
@@ -153,6 +158,38 @@ class Report:
         return all(result.status != "failed" for result in self.results)
 
     @property
+    def judged(self) -> bool:
+        """Whether anything was compared or sampled, or the part claims no privacy."""
+        attacks = [r for r in self.results if r.group == "privacy" and r.check not in _BESIDE_THE_CLAIM]
+        skipped = [r for r in attacks if r.status == "skipped"]
+        return len(skipped) < len(attacks) or not attacks or any(_unclaimed(r) for r in skipped)
+
+    @property
+    def verdict(self) -> Verdict:
+        """``not private``, ``not as we ask``, ``not judged``, or ``passed``."""
+        failed = [result for result in self.results if result.status == "failed"]
+        if failed:
+            return "not private" if any(map(refutes, failed)) else "not as we ask"
+        return "passed" if self.judged else "not judged"
+
+    @property
+    def causes(self) -> tuple[tuple[Result, tuple[Result, ...]], ...]:
+        """What failed, one result for each cause, with those that follow from it, or may.
+
+        Whatever refutes the claim is one cause, shown where there are tables to look at; so is an exception
+        that is raised in one place.
+        """
+        found: dict[str, list[Result]] = {}
+        for result in self.results:
+            if result.status == "failed":
+                place = result.detail.rpartition("\n")[2] if result.detail.startswith("raised ") else ""
+                claim = refutes(result) and result.group != "randomness"
+                cause = place or ("the claim" if claim else result.check)
+                found.setdefault(cause, []).append(result)
+        told = (sorted(results, key=lambda result: result.scene is None) for results in found.values())
+        return tuple((first, tuple(rest)) for first, *rest in told)
+
+    @property
     def seconds(self) -> float:
         """Time taken by all checks."""
         return sum(result.seconds for result in self.results)
@@ -183,7 +220,7 @@ class Report:
         skipped = [result.detail for result in self.results if result.status == "skipped"]
         not_run = skipped.count(NOT_RUN)
         unread, (core, cores) = len(self.reach.not_read), self.reach.core
-        unclaimed = sum(reason.startswith(UNCLAIMED) for reason in skipped)
+        unclaimed = sum(result.status == "skipped" and _unclaimed(result) for result in self.results)
         sentences = [
             f"{number_of(len(self.results), 'check')} of kind {self.kind} ({effort} effort, seed "
             f"{self.seed}): "
@@ -197,6 +234,7 @@ class Report:
             f"{self.reach.sides[1]} sides of conditions were reached"
             f"{f', and {core} of {cores} blocks of the mechanisms that it calls' if cores else ''}.",
             *([f"{number_of(unread, 'function')} could not be read."] * bool(unread)),
+            *(["Not judged: nothing that it releases was compared or sampled."] * (not self.judged)),
             f"A correct part fails such a run with probability at most {FALSE_ALARM:g}.",
             LIMITS,
         ]
@@ -208,6 +246,7 @@ class Report:
             "part": self.part,
             "kind": self.kind,
             "ok": self.ok,
+            "verdict": self.verdict,
             "thorough": self.thorough,
             "seed": self.seed,
             "options": {name: _plain(value) for name, value in self.options.items()},
@@ -232,9 +271,12 @@ _ATTACKS = (
     answers,
     samples,
     outcomes,
+    parties,
     persons,
     digits,
+    bits,
     budget,
+    memory,
     branches,
 )
 
@@ -323,8 +365,11 @@ def run_checks(
     checks = tuple(check for check in checks if not only or check.name in only)
     cls = class_of(make)
     results: list[Result] = []
-    with watched(cls) as watch:
-        trial = attrs.evolve(trial_for(kind, thorough=thorough, seed=seed), watch=watch)
+    with contextlib.ExitStack() as stack:
+        asks = any(check is memory.check_nothing_is_remembered for check in checks)
+        fresh = stack.enter_context(memory.fresh_processes(make)) if asks else None
+        watch = stack.enter_context(watched(cls))
+        trial = attrs.evolve(trial_for(kind, thorough=thorough, seed=seed), watch=watch, fresh=fresh)
         for number, check in enumerate(checks):
             if progress is not None:
                 progress(check, number, len(checks))
@@ -338,6 +383,27 @@ def run_checks(
     assert len(results) == len(checks)
     name = f"{cls.__module__}:{cls.__qualname__}"
     return Report(name, kind, tuple(results), thorough, seed, options_of(make), watch.reach())
+
+
+#: What an accountant whose totals are true may still break: rules of the house.
+_HOUSE = (
+    "check_order_is_irrelevant",
+    "check_supports_tells_the_truth",
+    "check_dry_runs_change_nothing",
+)
+
+#: Attacks on what a part does besides its release: they judge no claim.
+_BESIDE_THE_CLAIM = ("check_nothing_leaves_beside_the_release", "check_nothing_is_remembered")
+
+
+def refutes(result: Result) -> bool:
+    """Return whether a failure is one of privacy: of a claim, and not of a rule of the house."""
+    house = result.group in {"static", "numerical"} or result.check in _HOUSE
+    return not house and not result.detail.startswith("raised ")
+
+
+def _unclaimed(result: Result) -> bool:
+    return result.detail.startswith(UNCLAIMED)
 
 
 def needs_protocol(check: Check) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from dpkit_check.cases.parts import kind_of
 from dpkit_core.errors import AmbiguousName, BrokenPlugin, UnknownName
+from dpkit_core.pipeline.parts import BATCHES, FORMS, ITERATES
 from dpkit_core.plugins.kinds import PARTS, kind_named
 from dpkit_core.plugins.registry import Registry, load_target
 from dpkit_core.plugins.resources import resources
@@ -46,9 +47,22 @@ def find_part(
     else:
         component = _installed(target, role, registry or Registry()) or _in_module(target)
     try:
-        return component, role or kind_of(component)
+        found = component, role or kind_of(component)
     except ValueError as error:
         raise UnknownName(f"{error}. Give --kind") from error
+    _require_common_form(component)
+    return found
+
+
+def _require_common_form(component: type[Any]) -> None:
+    """Raise if a part takes no form of data that the kit can make."""
+    forms = getattr(component, "forms", ())
+    known = {*FORMS, BATCHES, ITERATES}
+    if isinstance(forms, tuple) and forms and not known.intersection(map(str, forms)):
+        raise UnknownName(
+            f"{component.__name__} takes data of a form of its own, {forms[0]}, and only its own tests know "
+            "how those are made: attack it there, by dpkit_check.attack_mechanism on pairs of neighbors"
+        )
 
 
 def _installed(name: str, role: str | None, registry: Registry) -> type[Any] | None:

@@ -58,7 +58,9 @@ def _variants(make: Factory[Any]) -> Iterator[tuple[str, Factory[Any]]]:
                 yield f"{name} = {value!r}", other
 
 
-def _values(field: attrs.Attribute[Any], default: Any) -> list[Any]:
+def _values(  # noqa: PLR0911 - one case for each type
+    field: attrs.Attribute[Any], default: Any
+) -> list[Any]:
     listed = getattr(field.validator, "options", None)
     if listed is not None:
         return list(listed)
@@ -71,6 +73,8 @@ def _values(field: attrs.Attribute[Any], default: Any) -> list[Any]:
             return [default / 4, min(1.0, 2 * default)] if default else [0.1, 1.0]
         case None:
             return [1.0, 3]
+        case str():  # where it lists no words, a number may do as well
+            return [3]
         case _:
             return []
 

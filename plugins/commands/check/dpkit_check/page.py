@@ -16,7 +16,8 @@ def report_page(report: Report) -> str:
     return template.substitute(
         part=escape(report.part),
         kind=escape(report.kind),
-        verdict="passed" if report.ok else "failed",
+        status="passed" if report.verdict == "passed" else "failed",
+        verdict=report.verdict,
         statement=escape(report.statement),
         rows="\n".join(map(_row, report.results)),
         version=escape(__version__),

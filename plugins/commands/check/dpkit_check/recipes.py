@@ -13,7 +13,7 @@ from typing import Any, Protocol, Self, TypeAlias
 import attrs
 import numpy as np
 
-from dpkit_check.worlds import Pair, Population
+from dpkit_check.worlds import PERSON, Pair, Population, of_persons
 from dpkit_core.arrays import Matrix, Vector
 from dpkit_core.data.schema import Column, Schema
 from dpkit_core.privacy.budget import Neighboring, Sensitivity
@@ -89,11 +89,21 @@ class WorldRecipe(Protocol):
         """Return this with one field changed at random."""
 
 
+def told(recipe: Any) -> str:
+    """Return a recipe in words, in brackets: the fields in which it is unlike the plainest."""
+    plain = type(recipe)()
+    fields = attrs.asdict(recipe, recurse=False)
+    unlike = [f"{name} = {value!r}" for name, value in fields.items() if value != getattr(plain, name)]
+    return f" ({', '.join(unlike)})" if unlike else ""
+
+
 def _one(rng: np.random.Generator, values: Sequence[Any]) -> Any:
     return values[int(rng.integers(len(values)))]
 
 
 UNIT = (-1.0, 1.0)
+
+FORMS_TRIED = ("dense", "sparse", "by columns", "streamed", "batches")
 
 STRUCTURES = (
     "independent", "rising", "falling", "equal columns", "all equal", "ties", "balanced", "middle", "whole",
@@ -129,6 +139,8 @@ class TableRecipe:
         Which value of an option.
     form
         In which the part is given them, if it takes it.
+    person
+        Whether four records of one person are added or removed, and not one.
     """
 
     columns: tuple[tuple[str, str, Any], ...] = (
@@ -150,6 +162,7 @@ class TableRecipe:
     pushed: tuple[float, ...] = ()
     variant: int = 0
     form: str = "dense"
+    person: bool = False
 
     def schema(self) -> Schema:
         """Return what is public about the tables."""
@@ -169,13 +182,19 @@ class TableRecipe:
             case low, high:
                 target = Column("y", lower=low, upper=high)
         known = self.records if self.known and self.relation is REPLACE else None
-        return Schema(tuple(columns), target, self.relation, records=known)
+        schema = Schema(tuple(columns), target, self.relation, records=known)
+        return of_persons(schema) if self._own > 1 else schema
+
+    @property
+    def _own(self) -> int:
+        """How many records the tables differ in."""
+        return PERSON.most_records if self.person and self.relation is ADD_REMOVE else 1
 
     def pair(self, population: Population) -> Pair:
         """Return both tables."""
         rng, schema = np.random.default_rng(self.seed), population.schema
         replace = self.relation is REPLACE
-        n = self.records + (not replace)
+        n = self.records + (not replace) * self._own
         table = np.array([population.record(rng) for _ in range(min(n, 64))])
         table = table if n == len(table) else table[rng.integers(len(table), size=n)]
         numbers = [j for j, f in enumerate(schema.features) if f.category is None]
@@ -195,7 +214,13 @@ class TableRecipe:
             table[row, _one(rng, chosen)] = self.values[0]
         elif self.structure not in {"rising", "falling"} and rng.random() < 0.7:
             table[row] = _one(rng, corners)
-        return Pair(table, row, other.copy() if replace else None)
+        if self._own == 1:
+            return Pair(table, row, other.copy() if replace else None)
+        row = min(row, n - self._own)
+        more = tuple(range(row + 1, row + self._own))
+        if rng.random() < 0.6:
+            table[list(more)] = table[row]
+        return Pair(table, row, None, more)
 
     def _structure(  # noqa: PLR0912 - one case for each structure
         self,
@@ -265,7 +290,7 @@ class TableRecipe:
 
     def varied(self, rng: np.random.Generator, constants: Constants, variants: int) -> TableRecipe:  # noqa: PLR0911, PLR0912 - one case for each field
         """Return this with one field changed."""
-        match int(rng.integers(18)):
+        match int(rng.integers(19)):
             case 0 | 1:
                 few = (1, 2, 3, 5, 8, 9, 17, 30, 40, 64, 100, 130, 400, 1000)
                 return attrs.evolve(self, records=int(constants.pick(rng, 1, RECORDS, few)), known=False)
@@ -308,7 +333,9 @@ class TableRecipe:
                 tried_pushes = ((), (12.0,), (-12.0,), (3.0,), (0.0, 12.0), (-3.0, 12.0))
                 return attrs.evolve(self, pushed=_one(rng, tried_pushes))
             case 16:
-                return attrs.evolve(self, form=_one(rng, ("dense", "sparse", "by columns", "streamed")))
+                return attrs.evolve(self, form=_one(rng, FORMS_TRIED))
+            case 17:
+                return attrs.evolve(self, person=not self.person)
             case _:
                 return attrs.evolve(self, variant=int(rng.integers(variants)))
 
@@ -343,6 +370,11 @@ TABLES: tuple[TableRecipe, ...] = (
     TableRecipe(records=60, structure="equal columns"),
     TableRecipe(records=200),
     TableRecipe(target=None),
+    TableRecipe(columns=(("a", "numeric", None), ("b", "numeric", (0.0, 10.0)))),
+    TableRecipe(person=True),
+    TableRecipe(person=True, records=40, structure="equal columns", epsilon=4.0),
+    TableRecipe(form="batches"),
+    TableRecipe(form="batches", relation=REPLACE, structure="corner"),
     TableRecipe(structure="rising", records=20),
     TableRecipe(structure="falling", records=20),
     TableRecipe(relation=REPLACE, known=True, records=9),
@@ -372,6 +404,8 @@ METHODS: tuple[TableRecipe, ...] = tuple(
         TableRecipe(target=CATEGORY),
         TableRecipe(target=CLASSES),
         TableRecipe(form="sparse"),
+        TableRecipe(form="batches"),
+        TableRecipe(form="batches", target=CATEGORY),
         TableRecipe(target=UNIT),
         TableRecipe(target=None),
     )
@@ -581,7 +615,9 @@ def _of_every_kind(relation: Neighboring) -> tuple[tuple[Event, int], ...]:
 
 HISTORIES: tuple[HistoryRecipe, ...] = (
     HistoryRecipe(((ApproxDP(1e-18, 1e-6, ADD_REMOVE), 3),)),
+    HistoryRecipe(((ApproxDP(1e-18, 1e-6, ADD_REMOVE), 3), (PureDP(1.0, ADD_REMOVE), 1))),
     HistoryRecipe(((Gaussian(0.005, ADD_REMOVE), 3),)),
+    HistoryRecipe(((Gaussian(0.012, ADD_REMOVE), 3),)),
     *(
         HistoryRecipe(events, relation, different=different)
         for relation in Neighboring

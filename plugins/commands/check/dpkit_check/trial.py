@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args
 import attrs
 import numpy as np
 
+from dpkit_check.fresh import Fresh
 from dpkit_check.reading import Watch
 from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.protocols import Accountant, Regressor, Scorer, TopKSelector
@@ -38,6 +39,8 @@ class Trial:
         The levels of all tests so far, whose sum may not exceed ``error``.
     watch
         What reads the code of the part during the whole run, if anything does.
+    fresh
+        What answers questions in processes that have seen no table, if anything does.
     """
 
     seed: int = 0
@@ -45,6 +48,7 @@ class Trial:
     error: float = 1e-4
     spent: list[float] = attrs.field(factory=list, eq=False, repr=False)
     watch: Watch | None = attrs.field(default=None, eq=False, repr=False)
+    fresh: Fresh | None = attrs.field(default=None, eq=False, repr=False)
 
     def level(self, tests: int = 1) -> float:
         """Return the level of one of ``tests`` tests, and record that it is made.

@@ -282,13 +282,8 @@ class FirstSensitivity(LessNoise):
         return self.inner.select(attrs.evolve(scores, round=round_), inner, meter)
 
 
-@pytest.mark.parametrize(
-    "selector",
-    [
-        pytest.param(OneshotLaplaceSelector(), id="laplace", marks=pytest.mark.slow),
-        pytest.param(ReferenceSelector(), id="own"),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("selector", [OneshotLaplaceSelector(), ReferenceSelector()], ids=["laplace", "own"])
 def test_noise_for_the_sensitivity_of_another_round_is_caught(selector):
     run_one(lambda: LessNoise(selector, share=1.0), "selection_hides_the_scores")
     with pytest.raises(CheckFailed, match=r"claimed|allowed|another sensitivity than the one"):
@@ -305,6 +300,7 @@ class DeniesAtFirst(LessNoise):
         return LessNoise.plan(self, request)
 
 
+@pytest.mark.slow
 def test_a_part_that_denies_privacy_here_is_attacked_where_it_claims_it():
     run_one(lambda: DeniesAtFirst(ReferenceSelector(), share=1.0), "selection_hides_the_scores")
     with pytest.raises(CheckFailed, match="another sensitivity than the one"):

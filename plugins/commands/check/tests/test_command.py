@@ -72,7 +72,10 @@ def test_half_the_sensitivity_is_found_and_ends_with_2(dpkit, liar):
     table, _, told = result.stdout.partition("check_sensitivity_add_remove failed: ")
     assert "declared 0.5" in told
     assert "declared 0.5" not in table
-    assert "What to do:" in result.stdout
+    assert told.count("What to do:") == 1
+    said = " ".join(told.split())
+    assert f"and {len(FAILED) - 1} checks that may follow from it" in said
+    assert "FAILED, not private" in said
 
 
 @pytest.mark.slow

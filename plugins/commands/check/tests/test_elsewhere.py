@@ -11,6 +11,8 @@ from dpkit_check import run_checks
 from dpkit_check.elsewhere import told
 from dpkit_check.locate import find_part
 
+from dpkit_core.errors import UnknownName
+
 
 @attrs.frozen
 class SetsAVariable(SumScorer):
@@ -99,3 +101,8 @@ def test_a_library_that_is_imported_for_the_first_time_is_no_file_of_the_part(tm
     checks = ["check_import_is_cheap", "check_nothing_leaves_beside_the_release"]
     report = run_checks(make, kind, only=checks)
     assert [(r.status, r.detail) for r in report.results if r.status != "passed"] == []
+
+
+def test_a_part_whose_data_the_kit_cannot_make_is_attacked_by_its_own_tests():
+    with pytest.raises(UnknownName, match=r"a form of its own, entries.*attack_mechanism"):
+        find_part("dpkit_command_categories.histogram:CommonValues")

@@ -210,6 +210,7 @@ def test_the_kind_is_told_from_the_methods():
         kind_of(dict)
 
 
+@pytest.mark.first(8)
 @parametrize_with_checks([Forgetful], expected_failures=FORGETFUL)
 def test_parametrized_checks_run(check):
     check()
@@ -312,3 +313,39 @@ def test_nor_is_it_under_pytest():
     items["NoPlan-documented"]()
     with pytest.raises(CheckFailed, match="plan"):
         items["NoPlan-protocol"]()
+
+
+def test_a_part_of_which_nothing_was_compared_is_not_judged():
+    """Every attack of the claim was skipped; what a part does beside its release is no claim."""
+    attacks = ("check_draws_are_covered", "check_no_budget_tells_nothing")
+    skipped = [result_of(name, "privacy", "skipped", "it rejects every request") for name in attacks]
+    beside = result_of("check_nothing_is_remembered", "privacy", "passed")
+    unjudged = report_of(*skipped, beside)
+    assert unjudged.ok
+    assert not unjudged.judged
+    assert unjudged.verdict == "not judged"
+    assert "Not judged" in unjudged.statement
+    judged = report_of(skipped[0], result_of(attacks[1], "privacy", "passed"))
+    assert judged.verdict == "passed"
+    denied = report_of(result_of(attacks[0], "privacy", "skipped", "it claims no privacy, and says why: x"))
+    assert denied.verdict == "passed"
+
+
+def test_one_cause_is_told_once_where_there_is_something_to_look_at():
+    far = result_of("check_no_budget_tells_nothing", "privacy", "failed", "many runs")
+    near = attrs.evolve(result_of("check_draws_are_covered", "privacy", "failed", "moves"), scene={"a": 1})
+    house = result_of("check_totals_are_monotone", "numerical", "failed", "grows")
+    place = "raised KeyError: 1\n  File a\n  in line 3"
+    raised = [result_of(f"check_{i}", "privacy", "failed", place) for i in range(3)]
+    report = report_of(far, house, near, *raised)
+    assert report.causes == ((near, (far,)), (house, ()), (raised[0], tuple(raised[1:])))
+    assert report.verdict == "not private"
+    assert report_of(house, *raised).verdict == "not as we ask"
+
+
+def result_of(check, group, status, detail=""):
+    return Result(check, group, status, detail, "", 0.1, 1, 1.0)
+
+
+def report_of(*results):
+    return Report("part", "regressor", results, thorough=False, seed=0)

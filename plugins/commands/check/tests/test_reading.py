@@ -122,6 +122,7 @@ def test_one_seed_gives_one_list_of_worlds_and_the_budget_counts_worlds():
     assert len(lists[0]) == len(TABLES) + 150
 
 
+@pytest.mark.slow
 def test_mechanisms_that_a_part_calls_are_counted_apart():
     from dpkit_accountant_tight import TightAccountant
     from dpkit_regressor_mean import MeanRegressor

@@ -218,7 +218,6 @@ def others():
 
 
 @pytest.mark.first(1)
-@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("target", "status", "detail"),
     [
@@ -255,7 +254,6 @@ def test_observers_may_have_one_name(site):
     assert [diagnosis.status for diagnosis in examine(others(), slow=60)] == ["ok", "ok"]
 
 
-@pytest.mark.first(2)
 @pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("target", "status", "detail"),

@@ -99,6 +99,7 @@ def shown_runs(result):
     return [(int(row[0]), row[-1]) for row in rows if row[0].isdecimal() and "not shown" not in " ".join(row)]
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("limit", "count"), [((), 50), (("--limit", "2"), 2), (("--limit", "59"), 59), (("--limit", "1000"), 60),
                          (("--limit", "0"), 60), (("--limit", "all"), 60)],

@@ -6,21 +6,25 @@ the release's whole delta; together they cost less than the sum, and the total h
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import attrs
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from dpkit_core import Certificate, Release, Verification, verify
+from dpkit_core import Certificate, Ledger, Release, Verification, verify
 from dpkit_core.data.features import EPOCH
 from dpkit_core.data.schema import Column, Schema
 from dpkit_core.errors import DpkitError, InvalidRelease, install
-from dpkit_core.privacy.budget import rounded_up
+from dpkit_core.files.documents import digest
+from dpkit_core.privacy.budget import attack_accuracy, rounded_up
 from dpkit_core.privacy.events import Event, events_in_words
 from dpkit_core.privacy.units import grouped
-from dpkit_core.release.intervals import HEADER, Intervals
+from dpkit_core.release.certificate import EVALUATION
+from dpkit_core.release.evaluation import CAPPED_R2
 from dpkit_core.release.kinds import shown
+from dpkit_core.release.signing import unsigned
 from dpkit_core.release.verify import TOTALS
 from dpkit_core.text import Shown
 
@@ -28,6 +32,38 @@ from dpkit_core.text import Shown
 FALLBACK = "rdp"
 
 ASSUMPTION = "Assumption: "
+
+#: What the readers of a page know of stages.
+STEPS = {
+    "scoring": "Features are scored",
+    "selection": "Features are selected",
+    "regression": "A model is fitted",
+    "evaluation": "The model is scored",
+}
+
+#: By which part.
+PARTS_OF = {"scoring": "scorer", "selection": "selector", "regression": "regressor"}
+
+
+@attrs.frozen
+class About:
+    """What a release does not say, given by whoever reports it.
+
+    Attributes
+    ----------
+    purpose, owner, dated
+        In the user's words; empty for none.
+    evaluation
+        A later evaluation of the model, in a release of its own.
+    history
+        The ledger and the name of the account of the table, for the other releases of it.
+    """
+
+    purpose: str = ""
+    owner: str = ""
+    dated: str = ""
+    evaluation: Release | None = None
+    history: tuple[Ledger, str] | None = None
 
 
 @attrs.frozen
@@ -43,6 +79,36 @@ class Bar:
     def percent(self) -> str:
         """The length of the bar, with a visible minimum."""
         return f"{100 * max(self.fraction, 0.004):.4g}"
+
+
+@attrs.frozen
+class Interval:
+    """A score and its interval, in percent of the picture from 0 to 1."""
+
+    value: float
+    low: float
+    high: float
+    says: str
+    ends: tuple[str, str]
+
+
+@attrs.frozen
+class Step:
+    """A box in the picture of the pipeline."""
+
+    name: str
+    says: str
+
+
+@attrs.frozen
+class Past:
+    """An earlier run on the table, from a ledger."""
+
+    at: str
+    parts: str
+    epsilon: str
+    outcome: str
+    this: bool
 
 
 @attrs.frozen
@@ -66,7 +132,7 @@ def template(name: str) -> Template:
     return environment.get_template(name)
 
 
-def page(release: Release, name: str) -> str:
+def page(release: Release, name: str, about: About = About()) -> str:
     """Return a page about ``release``, whose file is called ``name``.
 
     Parameters
@@ -75,6 +141,13 @@ def page(release: Release, name: str) -> str:
         Recomputed here: the page shows whether its total is confirmed.
     name
         Shown in the commands that check the release.
+    about
+        What else is to be on the page.
+
+    Raises
+    ------
+    InvalidRelease
+        If what is given as an evaluation is none of this release, or not confirmed.
     """
     certificate = release.certificate
     words = certificate.in_words()
@@ -88,11 +161,15 @@ def page(release: Release, name: str) -> str:
         assumptions=certificate.assumptions,
         facts=list(facts(certificate.schema)),
         bars=bars(certificate),
-        header=HEADER,
         by=_by(certificate),
-        intervals=intervals(release),
-        score=release.scored.sentences,
-        model=shown(release.model) if release.model is not None else Shown(),
+        why_none=_none_told(release),
+        about=about,
+        scores=scores(release, about.evaluation),
+        odds=odds(certificate, *([] if about.evaluation is None else [about.evaluation.certificate])),
+        steps=list(steps(certificate)),
+        past=list(past(certificate, about.history)),
+        spent=_spent(about.history),
+        model=model_and_intervals(release),
         epsilon=rounded_up(certificate.budget.epsilon, 6),
         delta=rounded_up(certificate.budget.delta, 3),
     )
@@ -106,14 +183,117 @@ def verdict(release: Release) -> Verification | None:
         return None
 
 
-def intervals(release: Release) -> Intervals | str | None:
-    """Return intervals for the coefficients, why there are none, or None without a model."""
+def scores(release: Release, later: Release | None) -> list[tuple[Shown, Interval | None, str]]:
+    """Return what is known of how good the model is: sentences, a picture, and what it cost."""
+    found = [] if release.evaluation is None else [(release, "Its cost is in that of the release.")]
+    if later is not None:
+        if later.evaluation is None or later.evaluation.of != digest(unsigned(release.to_document())):
+            raise InvalidRelease(
+                "the evaluation is not one of this release; give the file that `dpkit evaluate` wrote for it"
+            )
+        if not verify(later).confirmed:
+            raise InvalidRelease("the evaluation is not confirmed; see `dpkit verify`")
+        epsilon, delta = later.certificate.epsilon or 0.0, later.certificate.delta
+        cost = f"It cost epsilon {rounded_up(epsilon, 4)}, delta {rounded_up(delta, 3)} more."
+        found.append((later, cost))
+    return [(each.scored, _interval(each), cost) for each, cost in found]
+
+
+def _interval(release: Release) -> Interval | None:
+    found = release.evaluation
+    score = None if found is None else found.score()
+    if found is None or score is None:
+        return None
+    ends = ("none right", "all right")
+    if found.measure == CAPPED_R2:
+        ends = ("0: no better than the mean", "1: no error")
+    value, low, high = (
+        round(100 * min(max(each, 0.0), 1.0), 2) for each in (score.value, score.low, score.high)
+    )
+    return Interval(value, low, high, f"{score}, with 95 % confidence", ends)
+
+
+def odds(*certificates: Certificate) -> int | None:
+    """Return how many of 100 attackers who see all of it may be right; None where nothing is proved."""
+    epsilon = delta = 0.0
+    for certificate in certificates:
+        if not certificate.private or certificate.epsilon is None:
+            return None
+        epsilon, delta = epsilon + certificate.epsilon, delta + certificate.delta  # basic composition
+    return min(100, math.ceil(100 * attack_accuracy(epsilon, min(delta, 1.0))))
+
+
+def steps(certificate: Certificate) -> Iterator[Step]:
+    """Yield the stages of a run, as boxes of a picture."""
+    parts = {part.role: part.name for part in certificate.parts}
+    for stage in dict.fromkeys(item.stage for item in certificate.events):
+        by = parts.get(PARTS_OF.get(stage, ""), "")
+        if stage == "selection" and "scorer" in parts:
+            by = f"{by} on {parts['scorer']}"
+        if stage == EVALUATION:
+            rule = certificate.plan.evaluate
+            by = (
+                "its records"
+                if rule is None
+                else f"the {100 * rule.share:.3g} % of records that are held out"
+            )
+        yield Step(STEPS.get(stage, stage), f"by {by}, with noise" if by else "with noise")
+
+
+def past(certificate: Certificate, history: tuple[Ledger, str] | None) -> Iterator[Past]:
+    """Yield the runs that an account has paid for, in order."""
+    if history is None:
+        return
+    ledger, account = history
+    entries = list(ledger.entries(ledger.account(account).name))
+    ended = {entry.charge: entry.kind for entry in entries if entry.kind != "reserved"}
+    own = None if certificate.witness is None else certificate.witness.charge
+    for entry in entries:
+        if entry.kind == "reserved":
+            facts = entry.facts
+            about, epsilon = facts.get("about", {}), facts.get("epsilon")
+            yield Past(
+                str(about.get("at", ""))[:10],
+                ", ".join(map(str, about.get("parts", ()))),
+                "" if epsilon is None else rounded_up(float(epsilon), 4),
+                ended.get(entry.charge, "not settled"),
+                entry.charge == own,
+            )
+
+
+def _spent(history: tuple[Ledger, str] | None) -> str:
+    if history is None:
+        return ""
+    ledger, account = history
+    words = ledger.statement(account).in_words()
+    return f"Account {account} has spent {words}"
+
+
+def model_and_intervals(release: Release) -> Shown:
+    """Return what is known of the model: of a line, coefficients and how sure they are in one table."""
+    if release.model is None:
+        return Shown()
+    table = shown(release.model)
+    try:
+        intervals = release.intervals()
+    except InvalidRelease:
+        return table
+    first, second, *others = table.header
+    header = (first, second, "95 % from", "to", *others)
+    told = {row[0]: (*row[1:], "")[:2] for row in intervals.rows}
+    rows = tuple((row[0], row[1], *told[row[0]], *row[2:]) for row in table.rows)
+    return Shown(header, rows, (*table.sentences, *intervals.sentences))
+
+
+def _none_told(release: Release) -> str | None:
+    """Return why there are no intervals; None where there are, or no line is released."""
     if release.model is None:
         return None
     try:
-        return release.intervals()
+        release.intervals()
     except InvalidRelease as error:
         return str(error)
+    return None
 
 
 def facts(schema: Schema) -> Iterator[Fact]:

@@ -1,5 +1,6 @@
 """A page says what the release says, needs nothing else, and a browser shows all of it."""
 
+import math
 import re
 import subprocess
 from datetime import date
@@ -8,14 +9,27 @@ from pathlib import Path
 
 import attrs
 import pytest
-from dpkit_command_report.page import bars, facts, page
+from dpkit_command_report.page import About, bars, facts, page
 from dpkit_command_report.results import PictureScale, page_of_results
 from typer.testing import CliRunner
 
-from dpkit_core import Budget, Column, Neighboring, Release, Schema, compose
+from dpkit_core import (
+    Account,
+    Budget,
+    Column,
+    Ledger,
+    Neighboring,
+    Release,
+    Schema,
+    compose,
+    plan_evaluation,
+)
 from dpkit_core.cli.app import app
 from dpkit_core.data.columns import Unit
+from dpkit_core.errors import InvalidRelease
 from dpkit_core.files.documents import to_toml
+from dpkit_core.privacy.budget import attack_accuracy
+from dpkit_core.privacy.filters import filter_for
 from dpkit_core.release.kinds import OpaqueModel
 
 EMPTY = {"meta", "rect", "line", "circle"}
@@ -73,8 +87,10 @@ def test_it_says_what_was_asked_spent_released_and_assumed(release):
 
 def test_it_says_how_sure_the_line_is_or_why_that_cannot_be_said(release, data):
     assert "there are no intervals" not in Read(page(release, "release.json")).text
-    for row in release.intervals().rows:
-        assert " ".join(row) in Read(page(release, "release.json")).text
+    text = Read(page(release, "release.json")).text
+    coefficients = release.coefficients()
+    for name, low, high in release.intervals().rows:
+        assert f"{name} {coefficients[name]:.6g} {low} {high}" in text  # one table, one set of coefficients
     plan = compose(regressor="mean").plan(release.certificate.schema, Budget(2.0))
     assert "There are no intervals for this release" in page(plan.run(data), "release.json")
 
@@ -88,7 +104,55 @@ def test_how_good_the_model_is_comes_first(data, release):
     text = Read(page(scored, "scored.json")).text
     assert text.index("How good it is") < text.index("What was asked")
     for sentence in scored.scored.sentences:
-        assert sentence in text
+        assert sentence.replace("\u00a0", " ") in text
+
+
+def test_a_later_score_is_shown_if_it_is_one_of_this_release(data, release):
+    found = plan_evaluation(release, Budget(1.0, 1e-6)).run(data)
+    text = Read(page(release, "release.json", About(evaluation=found))).text
+    for sentence in found.scored.sentences:
+        assert sentence.replace("\u00a0", " ") in text
+    assert "It cost epsilon 1, delta 1e-06 more" in text
+    both = 100 * attack_accuracy(release.certificate.epsilon + 1.0, 2e-6)
+    assert f"at most {math.ceil(both)} ." in text
+    other = compose(regressor="mean").plan(release.certificate.schema, Budget(2.0)).run(data)
+    with pytest.raises(InvalidRelease, match="not one of this release"):
+        page(other, "release.json", About(evaluation=found))
+    with pytest.raises(InvalidRelease, match="not one of this release"):
+        page(release, "release.json", About(evaluation=other))
+
+
+def test_as_many_squares_are_colored_as_attackers_may_be_right(release):
+    text = page(release, "release.json")
+    certificate = release.certificate
+    chance = 100 * attack_accuracy(certificate.epsilon, certificate.delta)
+    picture = text[text.index('class="odds"') :]
+    squares = picture[: picture.index("</svg>")]
+    assert squares.count("var(--soft)") == 50
+    assert chance <= 50 + squares.count("var(--bar)") < chance + 1
+    assert squares.count("var(--tint)") == 50 - squares.count("var(--bar)")
+
+
+def test_the_other_releases_of_the_table_are_those_of_its_account(data, release):
+    schema, budget = release.certificate.schema, Budget(9.0, 1e-4)
+    ledger = Ledger.in_memory()
+    for name in ("mine", "another"):
+        ledger.add(Account(name, schema, budget, filter_for("basic", budget)))
+    mean = compose(regressor="mean")
+    mean.plan(schema, Budget(0.25)).run(data, paid_by=ledger.payer("mine"))
+    mean.plan(schema, Budget(0.125)).run(data, paid_by=ledger.payer("another"))
+    last = mean.plan(schema, Budget(0.5)).run(data, paid_by=ledger.payer("mine"))
+    read = Read(
+        page(last, "release.json", About("price list", "data office", "today", None, (ledger, "mine")))
+    )
+    for words in ("Purpose price list", "Answers for it data office", "Date today"):
+        assert words in read.text
+    assert "0.25 released" in read.text
+    assert "0.125 released" not in read.text
+    assert read.text.count("(this one)") == 1
+    assert "(this one) 0.5 released" in read.text
+    assert "Account mine has spent epsilon 0.75 of 9" in read.text
+    assert "Releases of the same table" not in Read(page(last, "release.json")).text
 
 
 def test_it_says_whom_it_protects(release):
@@ -162,7 +226,8 @@ def test_headings_are_in_order_and_pictures_have_words(any_release):
     assert read.headings[0] == 1
     assert set(read.headings[1:]) == {2}
     tags = [tag for tag, name, _ in read.attributes if (tag, name) == ("svg", "aria-label")]
-    assert len(tags) == len(bars(any_release.certificate))
+    odds = 'class="odds"' in page(any_release, "release.json")
+    assert len(tags) == len(bars(any_release.certificate)) + odds
     assert ("html", "lang", "en") in read.attributes
 
 
@@ -183,6 +248,7 @@ def any_text(request):
     return page(request.getfixturevalue(request.param), "release.json")
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(  # headless Chromium opens no narrower window than 500
     ("any_text", "width"),
     [
@@ -242,6 +308,21 @@ def test_the_command_writes_beside_the_release_and_replaces_nothing(release, tmp
     assert invoke(path).exit_code == 2
     assert invoke(path, "--force").exit_code == 0
     assert invoke(path, "-o", tmp_path / "other.html").exit_code == 0
+
+
+def test_the_command_takes_what_a_release_does_not_say(release, data, tmp_path):
+    path, later, book = tmp_path / "r.json", tmp_path / "e.json", tmp_path / "l.json"
+    release.write(path)
+    plan_evaluation(release, Budget(1.0, 1e-6)).run(data).write(later)
+    schema, budget = release.certificate.schema, Budget(9.0, 1e-4)
+    Ledger.create(str(book)).add(Account("mine", schema, budget, filter_for("basic", budget)))
+    words = [path, "--purpose", "rents", "--owner", "me", "--date", "today", "--evaluation", later]
+    assert invoke(*words, "--ledger", book).exit_code == 2  # no account paid for it
+    assert invoke(*words, "--account", "mine").exit_code == 2
+    assert invoke(*words, "--ledger", book, "--account", "mine").exit_code == 0
+    text = Read(path.with_suffix(".html").read_text(encoding="utf-8")).text
+    assert "Purpose rents Answers for it me Date today" in text
+    assert "It cost epsilon 1" in text
 
 
 def test_a_page_comes_with_the_release_that_is_composed(tmp_path, data):

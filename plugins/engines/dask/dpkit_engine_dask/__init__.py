@@ -1,5 +1,6 @@
 """Dask as an engine of dpkit."""
 
 from dpkit_engine_dask.engine import DaskEngine as DaskEngine
+from dpkit_engine_dask.records import DaskDataset as DaskDataset
 
-__all__ = ["DaskEngine"]
+__all__ = ["DaskDataset", "DaskEngine"]

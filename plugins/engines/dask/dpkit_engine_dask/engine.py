@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 import distributed
 
 from dpkit_core.data.source import DivisibleSource
-from dpkit_core.errors import InvalidData, Unsuitable
+from dpkit_core.errors import InvalidData
 from dpkit_core.plugins.sources import open_source
 from dpkit_core.validators import whole_number
-from dpkit_engine_dask.records import DaskDataset, answers, read_frame, read_source
+from dpkit_engine_dask.records import DaskDataset, answers, read_frame, read_source, truncate
 
 if TYPE_CHECKING:
     from dpkit_core import Schema
@@ -47,6 +47,8 @@ class DaskEngine:
             release = plan.run(data)
     """
 
+    units: ClassVar[bool] = True
+
     scheduler: str | None = None
     workers: int | None = attrs.field(
         default=None, validator=attrs.validators.optional(whole_number(1, 2**10))
@@ -68,19 +70,12 @@ class DaskEngine:
         ------
         InvalidData
             If a record is not what the schema says, or the table is neither.
-        Unsuitable
-            If the schema has a unit.
         EngineFailed
             If the cluster does not answer.
         """
-        if schema.unit is not None:
-            raise Unsuitable(
-                f"the schema protects all records of one {schema.unit}, and on dask they may be in several "
-                "parts of the table; open it without an engine"
-            )
         with self._client() as client:
-            with answers():
-                parts = _parts(client, table, schema)
+            with answers(client):
+                parts = truncate(client, _parts(client, table, schema), schema)
             data = DaskDataset.of(client, parts, schema)
             try:
                 yield data

@@ -16,21 +16,27 @@ import uuid
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError as FutureCancelledError
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 import attrs
+import numpy as np
 from distributed import KilledWorker
 from distributed.comm.core import CommClosedError
 
 from dpkit_core import Dataset
+from dpkit_core.data.engine import Untruncated
 from dpkit_core.data.source import tried
 from dpkit_core.data.sums import State, Sum, total
+from dpkit_core.data.units import Attendance, truncated
 from dpkit_core.errors import DpkitError, EngineFailed, InvalidData
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from dpkit_core import Block, Feature, Integers, Kept, Schema
     from dpkit_core.data.columns import Unit
+    from dpkit_core.data.sides import Side
     from dpkit_core.data.source import Source
 
 #: A client of ``distributed`` and its futures, whose methods have no types.
@@ -43,8 +49,9 @@ Change = Callable[[Any], Any]
 #: How many records a part has, and what they add up to.
 Share = tuple[int, "Integers"]
 
-#: A part of the table, or what is wrong with its records.
+#: A part of the table, or what is wrong with its records; and the same before units are truncated.
 Part = Dataset | InvalidData
+Read = Untruncated | Part
 
 
 #: What the client raises when workers or the scheduler are gone.
@@ -52,12 +59,17 @@ GONE = (KilledWorker, CommClosedError, CancelledError, FutureCancelledError, OSE
 
 
 @contextmanager
-def answers() -> Iterator[None]:
+def answers(client: Client | None = None) -> Iterator[None]:
     """Report that a cluster does not answer as a failure of the engine."""
     try:
         yield
     except GONE as error:
         raise _explained(error) from error
+    except Exception as error:
+        # A client that has lost its scheduler may raise anything.
+        if client is None or client.status == "running":
+            raise
+        raise _explained(CommClosedError()) from error
 
 
 def _explained(error: BaseException) -> DpkitError:
@@ -69,24 +81,65 @@ def _explained(error: BaseException) -> DpkitError:
     return InvalidData(f"a part of the table cannot be read: computing it raised {type(error).__name__}")
 
 
-def read_source(source: Source, schema: Schema) -> Part:
+def read_source(source: Source, schema: Schema) -> Read:
     """Return the records of a part; runs on a worker."""
+    return _read(lambda: Untruncated.from_source(source, schema), schema)
+
+
+def read_frame(frame: Any, schema: Schema) -> Read:
+    """Return the records of a part of a ``dask.dataframe``; runs on a worker."""
+    return _read(lambda: Untruncated.from_frame(frame, schema), schema)
+
+
+def _read(read: Callable[[], Untruncated], schema: Schema) -> Read:
     try:
-        return Dataset.from_source(source, schema, batch=True)
+        found = read()
     except InvalidData as problem:
         return InvalidData(str(problem))  # without the frames that read the records
+    return found.only(None) if schema.unit is None else found
 
 
-def read_frame(frame: Any, schema: Schema) -> Part:
-    """Return the records of a part of a ``dask.dataframe``; runs on a worker."""
-    try:
-        return Dataset.from_frame(frame, schema, batch=True)
-    except InvalidData as problem:
-        return InvalidData(str(problem))
+def truncate(client: Client, read: Sequence[Future], schema: Schema) -> list[Future]:
+    """Return the parts without the records of units that have more than may be kept, in all parts together.
+
+    For the time of this call, the client holds 16 bytes for each record, and the units' identifiers.
+    """
+    if schema.unit is None:
+        return list(read)
+    attending = _gathered(client, [client.submit(_attendance, part, pure=False) for part in read])
+    # Packed, for they travel again with each part that has to be read again.
+    keeps = map(np.packbits, truncated(attending, schema.unit.most_records))
+    return [client.submit(_kept, *each, pure=False) for each in zip(read, keeps, strict=True)]
+
+
+def _gathered(client: Client, asked: Sequence[Future]) -> list[Any]:
+    """Return what was asked of each part, or raise what is wrong with the first."""
+    found: list[Any] = tried(lambda: client.gather(list(asked)), _explained)
+    if (problem := next((each for each in found if isinstance(each, InvalidData)), None)) is not None:
+        raise problem
+    return found
+
+
+def _attendance(read: Read) -> Attendance | InvalidData:
+    if isinstance(read, InvalidData):
+        return read
+    assert isinstance(read, Untruncated)  # as the schema has a unit
+    assert read.members is not None
+    return Attendance(read.members.roster.identifiers(), read.members.codes, read.contents)
+
+
+def _kept(read: Read, packed: npt.NDArray[np.uint8]) -> Part:
+    if not isinstance(read, Untruncated):
+        return read
+    return read.only(np.unpackbits(packed, count=len(read)).astype(np.bool_))
 
 
 def _records(part: Part) -> int | InvalidData:
     return part.records if isinstance(part, Dataset) else part
+
+
+def _side(part: Part, side: Side) -> Dataset:
+    return _read_again(part).side(side)
 
 
 @attrs.frozen(eq=False)
@@ -105,6 +158,7 @@ class DaskDataset:
     target_bounds: tuple[float, float] | None
     outcome: Feature | None
     unit: Unit | None = None
+    dashboard: str | None = None
     session: str = attrs.field(factory=lambda: uuid.uuid4().hex, repr=False)
 
     @classmethod
@@ -116,15 +170,9 @@ class DaskDataset:
         InvalidData
             If the records of a part are not what the schema says: what is wrong with the first such part.
         """
-        asked = [client.submit(_records, part, pure=False) for part in parts]
-        found: list[int | InvalidData] = tried(lambda: client.gather(asked), _explained)
-        sizes = []
-        for size in found:
-            if isinstance(size, InvalidData):
-                raise size
-            sizes.append(size)
+        sizes = _gathered(client, [client.submit(_records, part, pure=False) for part in parts])
         features, target = schema.features, schema.target
-        facts = features, target.name, target.bounds, schema.outcome
+        facts = features, target.name, target.bounds, schema.outcome, schema.unit, client.dashboard_link
         return cls(client, tuple(parts), tuple(sizes), tuple(range(len(features))), *facts)
 
     @property
@@ -139,7 +187,7 @@ class DaskDataset:
 
     def sum(self, what: Sum[Block], /) -> Integers:
         """Return the total over all records, exactly."""
-        with answers():
+        with answers(self.client):
             asked = [self.client.submit(_share, part, self.columns, what, pure=False) for part in self.parts]
             shares = self.client.gather(asked)
         return self.total(what, shares)
@@ -159,17 +207,21 @@ class DaskDataset:
         columns = tuple(self.columns[i] for i in indices)
         return attrs.evolve(self, columns=columns, features=tuple(self.features[i] for i in indices))
 
+    def side(self, side: Side, /) -> DaskDataset:
+        """Return the records on one side, of which there may be none; each worker keeps both."""
+        with answers(self.client):
+            parts = [self.client.submit(_side, part, side, pure=False) for part in self.parts]
+            sizes = self.client.gather([self.client.submit(_records, part, pure=False) for part in parts])
+        return attrs.evolve(self, parts=tuple(parts), sizes=tuple(sizes))
+
     def dense(self) -> Dataset:
         """Raise: the records stay where they are."""
         raise EngineFailed("a part asked dask for the records themselves; open the table without an engine")
 
     def forget(self) -> None:
         """Let workers drop what they keep."""
-        try:
-            with answers():
-                self.client.run(_forget, self.session, on_error="ignore")
-        except EngineFailed:
-            pass  # a cluster that is gone keeps nothing
+        with suppress(EngineFailed), answers(self.client):  # a cluster that is gone keeps nothing
+            self.client.run(_forget, self.session, on_error="ignore")
 
 
 @attrs.define(eq=False)
@@ -191,7 +243,7 @@ class KeptThere(Generic[State]):
         """Return the total of a function of what is kept, exactly."""
         data = self._data
         everything = range(len(data.parts))
-        with answers():
+        with answers(data.client):
             shares = dict(zip(everything, self._asked(everything, what, self._seen), strict=True))
             if behind := [i for i, share in shares.items() if share is None]:
                 self._owners = None

@@ -3,7 +3,9 @@
 import os
 import signal
 import threading
+from typing import Any
 
+import attrs
 import dask
 import dask.dataframe
 import distributed
@@ -16,7 +18,7 @@ from dpkit_engine_dask import DaskEngine, records
 
 from dpkit_core import Budget, Column, Dataset, Randomness, Schema, Unit, compose, open_source
 from dpkit_core.data.engine import Elsewhere
-from dpkit_core.errors import EngineFailed, InvalidData, Unsuitable
+from dpkit_core.errors import BudgetSpent, CannotCompose, EngineFailed, EngineLost, InvalidData, Unsuitable
 from dpkit_core.plugins.registry import load_target
 from dpkit_core.plugins.resources import find_resource
 
@@ -66,6 +68,8 @@ def document(plan, data):
     trusted = [sentence for sentence in assumed if sentence.startswith("those who run dask")]
     assert len(trusted) == isinstance(data, Elsewhere)
     released["certificate"]["assumptions"] = [each for each in assumed if each not in trusted]
+    engine = released["certificate"].pop("engine", None)
+    assert (engine is not None and engine["name"] == "dask") == isinstance(data, Elsewhere)
     return released
 
 
@@ -73,13 +77,14 @@ def in_memory(folder, schema):
     return Dataset.from_source(open_source(folder), schema)
 
 
-CASES = {
+CASES: dict[str, dict[str, Any]] = {
     "boosted_trees": {"trees": 30},
     "mean": {},
     "adassp": {},
     "boosted_adassp": {"rounds": 4},
     "winsorized_least_squares": {"refits": 3},
     "frank_wolfe": {"rounds": 3},
+    "sgbdt": {"rounds": 12, "count_share": 0.2},
 }
 
 
@@ -97,7 +102,8 @@ def test_a_release_is_the_one_of_memory(regressor, engine, folder):
 @pytest.mark.slow
 def test_a_selection_is_the_one_of_memory(engine, folder):
     schema = schema_of()
-    pipeline = compose(scorer="correlation", selector="peel", regressor="boosted_trees")
+    trees = {"regressor": {"trees": 10}}
+    pipeline = compose(scorer="correlation", selector="peel", regressor="boosted_trees", options=trees)
     plan = pipeline.plan(schema, Budget(6.0, 1e-5), k=2)
     with engine.open(str(folder), schema) as data:
         assert document(plan, data) == document(plan, in_memory(folder, schema))
@@ -151,10 +157,11 @@ def test_columns_without_bounds_and_missing_values_are_those_of_memory(engine, f
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_killed_changes_no_byte(folder, monkeypatch):
-    """Killed as a tree is asked for, while its state is nowhere else."""
+@pytest.mark.parametrize("step", [1, 4])
+def test_a_worker_that_is_killed_changes_no_byte(folder, monkeypatch, step):
+    """Killed before it keeps anything, or as a tree is asked for, while its state is nowhere else."""
     schema = schema_of()
-    plan = compose(regressor="boosted_trees", options={"regressor": {"trees": 25}}).plan(
+    plan = compose(regressor="boosted_trees", options={"regressor": {"trees": 10}}).plan(
         schema, Budget(3.0, 1e-6)
     )
     expected = document(plan, in_memory(folder, schema))
@@ -165,7 +172,7 @@ def test_a_worker_that_is_killed_changes_no_byte(folder, monkeypatch):
 
         def counted(self, which, what, first):
             asked.append(first)
-            if len(asked) == 4:
+            if len(asked) == step:
                 os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
             answered = ordinary(self, which, what, first)
             again.extend(share for share in answered if share is None)
@@ -174,7 +181,7 @@ def test_a_worker_that_is_killed_changes_no_byte(folder, monkeypatch):
         monkeypatch.setattr(records.KeptThere, "_asked", counted)
         with DaskEngine(cluster.scheduler_address).open(folder, schema) as data:
             assert document(plan, data) == expected
-    assert again  # a part was asked for twice, because its state was gone
+    assert bool(again) == (step > 1)  # whether a part was asked for twice, because its state was gone
 
 
 @pytest.mark.slow
@@ -186,7 +193,7 @@ def test_a_cluster_that_is_lost_fails_the_run_by_itself(folder, impatient):
     cluster = distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0")
     with DaskEngine(cluster.scheduler_address).open(folder, schema) as data:
         threading.Timer(2.0, cluster.close).start()
-        with pytest.raises(EngineFailed, match="the engine that has the records failed while regressor"):
+        with pytest.raises(EngineLost, match="the engine that has the records failed while regressor"):
             plan.run(data, randomness=Randomness.from_seed(5))
 
 
@@ -249,19 +256,83 @@ def test_what_is_wrong_with_the_first_part_is_told_without_its_values(engine, fo
 def test_parts_that_need_the_records_in_one_place_are_refused_before_anything_is_spent(engine, folder):
     schema = schema_of()
     with engine.open(folder, schema) as data:
-        for pipeline in (compose(regressor="tukey"), compose(regressor="sgbdt")):
+        for pipeline in (compose(regressor="tukey"), compose(regressor="ols")):
             plan = pipeline.plan(schema, Budget(3.0, 1e-6))
             with pytest.raises(Unsuitable, match="needs the records in one place, and dask adds up"):
                 plan.run(data)
-        with pytest.raises(EngineFailed, match="the records themselves"):
+        with pytest.raises(EngineFailed, match="the records themselves") as failed:
             data.dense()
+        assert not isinstance(failed.value, BudgetSpent)
+
+
+def test_the_plan_refuses_parts_that_need_the_records_in_one_place():
+    every = {"scorer": "kendall", "selector": "peel", "regressor": "tukey"}
+    with pytest.raises(CannotCompose) as refused:
+        compose(**every).plan(schema_of(), Budget(3.0, 1e-6), engine="dask")
+    assert [problem.partition(" needs")[0] for problem in refused.value.problems] == [
+        "scorer kendall",
+        "regressor tukey",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("accountant", "options", "problem"),
+    [
+        ("rdp", {"rate": 0.5}, "samples by secret coins"),
+        ("individual_filter", {}, "keeps accounts of records"),
+    ],
+)
+def test_the_plan_refuses_coins_and_accounts_of_records(accountant, options, problem):
+    pipeline = compose(regressor="sgbdt", accountant=accountant, options={"regressor": options})
+    pipeline.plan(schema_of(), Budget(3.0, 1e-6))
+    with pytest.raises(CannotCompose, match=f"regressor sgbdt {problem}.*dask"):
+        pipeline.plan(schema_of(), Budget(3.0, 1e-6), engine="dask")
+
+
+def test_a_plan_for_an_engine_is_not_run_on_records_in_memory(folder):
+    schema = schema_of()
+    plan = compose(regressor="mean").plan(schema, Budget(3.0, 1e-6), engine=DaskEngine())
+    assert plan.engine.name == "dask"
+    assert "records stay on dask" in str(plan)
+    with pytest.raises(InvalidData, match="for records that dask has"):
+        plan.run(in_memory(folder, schema))
+
+
+@pytest.fixture
+def visits(tmp_path):
+    """Records of people who are in several files, with copies within and across files; one has no record."""
+    rng = np.random.default_rng(4)
+    who = rng.integers(0, 40, N) ** 2 // 40
+    X = rng.integers(0, 3, (N, 2)) / 2.0
+    table = pa.table(
+        {"who": [f"p{i}" for i in who], "a": X[:, 0], "b": X[:, 1], "y": np.round(X.sum(axis=1) + who / 40)}
+    )
+    for i, (start, stop) in enumerate([(0, 3), (3, 900), (900, 900), (900, N)]):
+        pq.write_table(table.slice(start, stop - start), tmp_path / f"{i}.parquet")
+    return tmp_path
 
 
 @pytest.mark.slow
-def test_a_unit_is_refused(engine, folder):
-    schema = Schema([Column("b")], Column("y"), unit=Unit("a", most_records=2))
-    with pytest.raises(Unsuitable, match="may be in several"), engine.open(folder, schema):
-        pass
+@pytest.mark.parametrize("evaluate", [None, 0.3])
+def test_the_same_records_of_each_unit_are_kept(engine, visits, evaluate):
+    unit = Unit(("who",), most_records=3)
+    schema = Schema([Column(c, lower=0, upper=1) for c in "ab"], Column("y", lower=0, upper=8), unit=unit)
+    plan = compose(regressor="adassp").plan(schema, Budget(3.0, 1e-6), evaluate=evaluate)
+    with engine.open(visits, schema) as data:
+        here = in_memory(visits, schema)
+        assert data.records == here.records < 40 * 3 + 1
+        assert document(plan, data) == document(plan, here)
+
+
+@pytest.mark.slow
+def test_held_out_records_are_those_of_memory(engine, folder):
+    schema = schema_of()
+    plan = compose(regressor="boosted_trees", options={"regressor": {"trees": 5}}).plan(
+        schema, Budget(3.0, 1e-6), evaluate=0.2, engine=engine
+    )
+    with engine.open(folder, schema) as data:
+        there = document(plan, data)
+    assert there == document(attrs.evolve(plan, engine=None), in_memory(folder, schema))
 
 
 @pytest.mark.slow

@@ -1,44 +1,71 @@
-"""From a pipeline to the release of a federation: the plan with its spare attempts, the terms, the run."""
+"""From a plan to the release of a federation: terms, the plan with spare attempts, the run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import attrs
 
-from dpkit_core import AnyDataset, Budget, Neighboring, Pipeline, Plan, Randomness, Release, Schema
-from dpkit_core.errors import CannotCompose, EngineFailed
+from dpkit_core import AnyDataset, Neighboring, Pipeline, Plan, Randomness, Release
+from dpkit_core.errors import CannotCompose, Declined, InvalidRelease
 from dpkit_core.ledger.ledger import Payer
-from dpkit_core.privacy.events import Gaussian, expand, is_exact
-from dpkit_engine_federation.party import Identity, Participant
-from dpkit_engine_federation.terms import Terms, plan_digest
+from dpkit_core.pipeline.payment import require_affordable
+from dpkit_core.pipeline.planfile import plan_document, plan_from_document
+from dpkit_core.privacy.events import Filtered, Gaussian, PoissonSampled, expand, is_exact, walk
+from dpkit_engine_federation.keys import Identity
+from dpkit_engine_federation.party import Participant
+from dpkit_engine_federation.terms import Terms
 from dpkit_engine_federation.transport import Transport
 
-_HALVINGS = 16
+# The budget is used to a thousandth: each halving is a plan.
+_HALVINGS = 10
 
 
-def federated(pipeline: Pipeline, schema: Schema, budget: Budget, *, spare: int = 2) -> Plan:
-    """Return a plan that several parties can run together, with ``spare`` attempts beside its events.
+def agree(
+    plan: Plan,
+    parties: Mapping[str, str],
+    *,
+    server: str,
+    address: str = "",
+    colluders: int = 1,
+    least: int = 3,
+    patience: float = 60.0,
+    spare: int = 2,
+) -> Terms:
+    """Return the terms of a plan among parties, name -> public key; the rest is as of ``Terms``.
 
-    An attempt costs at most the dearest event of the plan, which is charged for each, void or not.
+    The plan is made again for less, so that with ``spare`` attempts it costs what its budget allows. An
+    attempt costs at most the dearest event of the plan, which is charged for each, void or not.
+    There are no more of them than parties that may be missing.
 
     Raises
     ------
     CannotCompose
         If a part does not add up over parties, with every reason.
+    InvalidOption
+        If the terms protect nobody.
     """
-    plan = pipeline.plan(schema, budget)
-    problems = list(_problems(plan))
-    if problems:
+    if problems := list(_problems(plan)):
         raise CannotCompose(str(plan.assembly), problems)
+    spare = min(spare, max(len(parties) - least, 0))  # each void attempt is one without a party
+    terms = Terms(
+        parties, server, address, colluders, least, patience, spare, budget=plan.budget, plan={"events": []}
+    )
+    return attrs.evolve(terms, plan=plan_document(_leaving_room(plan, spare)))
+
+
+def _leaving_room(plan: Plan, spare: int) -> Plan:
+    """Return the plan, made again for so much less that spare attempts fit into its budget."""
     if not spare:
         return plan
-    within, beyond = 0.0, budget.epsilon
+    pipeline, within, beyond = Pipeline(plan.assembly), 0.0, plan.budget.epsilon
     best: Plan | None = None
     for _ in range(_HALVINGS):
         middle = (within + beyond) / 2
-        candidate = pipeline.plan(schema, attrs.evolve(budget, epsilon=middle)).with_spare(spare, budget)
-        if candidate.epsilon is not None and candidate.epsilon <= budget.epsilon:
+        candidate = pipeline.plan(plan.schema, attrs.evolve(plan.budget, epsilon=middle))
+        total = candidate.with_spare(spare, plan.budget).epsilon
+        if total is not None and total <= plan.budget.epsilon:
             within, best = middle, candidate
         else:
             beyond = middle
@@ -56,6 +83,11 @@ def _problems(plan: Plan) -> Iterator[str]:
         yield f"{regressor} does not declare that what it releases adds up over parties (additive)"
     if not all(is_exact(e) and type(e) is Gaussian and e.shape is not None for e in _singles(plan)):
         yield "it plans noise other than Gaussian noise on sums, which parties cannot draw in shares"
+    if any(isinstance(e, PoissonSampled | Filtered) for item in plan.events for e in walk(item.event)):
+        yield (
+            "it samples records or keeps accounts of them: a void attempt may be seen later, so the next one "
+            "would need fresh coins and charge each account again, which is not offered"
+        )
     if plan.schema.neighboring is not Neighboring.ADD_OR_REMOVE_ONE:
         yield "the relation must be add-remove: parties do not know the number of all records"
     if plan.schema.unit is not None:
@@ -68,30 +100,44 @@ def _singles(plan: Plan) -> Iterator[object]:
     return (single for stage in plan.stages for single in expand(stage.plan.events))
 
 
-def agree(
-    plan: Plan,
-    parties: Mapping[str, str],
-    *,
-    colluders: int = 1,
-    least: int = 3,
-    patience: float = 60.0,
-    spare: int = 0,
-) -> Terms:
-    """Return the terms of a plan among parties, name -> fingerprint; see ``Terms``."""
-    return Terms(parties, colluders, least, patience, spare, plan_digest(plan))
+def plan_of(terms: Terms) -> Plan:
+    """Return the plan of the terms with its spare attempts, made again by the parts that are installed here.
+
+    Raises
+    ------
+    Declined
+        If these are of other versions, whose sums need not fit those of the others.
+    CannotCompose, InvalidRelease
+        If the plan is none for several parties, or not what these parts plan.
+    """
+
+    def refuse(difference: str) -> None:
+        raise Declined(f"{difference}. All parties need the same versions; nothing is spent")
+
+    plan = plan_from_document(terms.plan, "the plan in the terms", report=refuse)
+    if problems := list(_problems(plan)):
+        raise CannotCompose(str(plan.assembly), problems)
+    whole = plan.with_spare(terms.spare, terms.budget) if terms.spare else plan
+    within = whole.epsilon is not None and whole.epsilon <= terms.budget.epsilon
+    if not within or plan.budget.delta != terms.budget.delta:
+        raise InvalidRelease(
+            f"the plan and {terms.spare} spare attempts cost epsilon {whole.epsilon}, and the terms allow "
+            f"{terms.budget.epsilon:g}; make terms again with `dpkit federate plan`"
+        )
+    return whole
 
 
 def join(
-    terms: Terms,
-    plan: Plan,
     data: AnyDataset,
+    terms: Terms,
     *,
-    name: str,
     identity: Identity,
     transport: Transport,
-    randomness: Randomness | None = None,
+    plan: Plan | None = None,
     seed: int | None = None,
     paid_by: Payer | None = None,
+    randomness: Randomness | None = None,
+    **options: Any,
 ) -> Release:
     """Return the release of all parties' records, which is the same model at each of them.
 
@@ -100,30 +146,40 @@ def join(
 
     Parameters
     ----------
-    terms, plan
-        What was agreed on.
     data
         This party's own records.
-    name, identity
-        Which party this is, and its key.
+    terms
+        What was agreed on.
+    identity
+        The party's key, which says who of the terms it is.
     transport
         How it reaches the others.
-    randomness
-        Of its shares of noise; a fresh cryptographic source by default.
+    plan
+        That of the terms, if it is at hand.
     seed
         What it adds to the public coins; from the system by default.
     paid_by
         The account that is charged.
+    randomness
+        Of its shares of noise; a fresh cryptographic source by default.
+    options
+        What else ``Plan.run`` takes.
 
     Raises
     ------
+    Declined
+        If the account cannot pay, or the parties do not meet; nothing is spent.
     EngineFailed
-        If the parties do not meet, or too few are left.
+        If too few are left, or the server is away; what was charged stays charged.
     """
-    if plan_digest(plan) != terms.plan:
-        raise EngineFailed("the terms are of another plan than this one; nothing is spent")
+    plan = plan_of(terms) if plan is None else plan
+    name = terms.name_of(identity.public)
+    if name is None:
+        raise Declined(f"the terms name other keys, of {', '.join(terms.parties)}; nothing is spent")
     try:
+        if paid_by is not None:
+            require_affordable(plan, paid_by)
         member = Participant(terms, name, identity, transport, seed=seed)
-        return plan.run(data, randomness=randomness, paid_by=paid_by, joint=member)
+        return plan.run(data, randomness=randomness, paid_by=paid_by, joint=member, **options)
     finally:
         transport.leave(name)

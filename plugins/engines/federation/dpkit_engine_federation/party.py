@@ -1,7 +1,7 @@
 r"""One party of a federation: what it sends, and what that tells.
 
 *Beginning.* Each party draws an X25519 key for this run alone, commits to a seed of public coins, and signs
-both with the terms by its identity (Ed25519), whose fingerprint is in the terms. Then all open their seeds.
+both with the digest of the terms by its key (Ed25519), which is in the terms. Then all open their seeds.
 Who opens last can stop and begin again, so joint coins can be chosen: they are public by contract
 (``Meter.coins``), and nothing that must be secret is drawn from them.
 
@@ -30,46 +30,23 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-import attrs
 import numpy as np
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from dpkit_core import Integers
-from dpkit_core.errors import EngineFailed
+from dpkit_core.errors import Declined, EngineFailed
 from dpkit_core.noise.randomness import Randomness, Uncopyable
+from dpkit_engine_federation.keys import Identity, has_signed
 from dpkit_engine_federation.shares import clamped, share_of
 from dpkit_engine_federation.terms import Terms
-from dpkit_engine_federation.transport import Transport, Void
+from dpkit_engine_federation.transport import NoAnswer, Transport, Void
 
 _SEED, _SALT = 16, 32
-
-
-@attrs.frozen
-class Identity:
-    """A key that stands for a party in all its federations."""
-
-    _key: Ed25519PrivateKey = attrs.field(factory=Ed25519PrivateKey.generate, repr=False)
-
-    @property
-    def public(self) -> bytes:
-        """The public key, 32 bytes."""
-        return self._key.public_key().public_bytes_raw()
-
-    @property
-    def id(self) -> str:
-        """The fingerprint: SHA-256 of the public key, in hexadecimal."""
-        return hashlib.sha256(self.public).hexdigest()
-
-    def sign(self, message: bytes) -> bytes:
-        """Return a signature, 64 bytes."""
-        return self._key.sign(message)
 
 
 def mask_of(secret: bytes, context: bytes, size: int) -> Integers:
@@ -98,35 +75,32 @@ class Participant(Uncopyable):
 
     Raises
     ------
-    EngineFailed
+    Declined
         If a party is missing, or has signed other terms, or is not who the terms say. Nothing is spent.
     """
 
     def __init__(
         self, terms: Terms, name: str, identity: Identity, transport: Transport, *, seed: int | None = None
     ) -> None:
-        if terms.parties.get(name) != identity.id:
-            raise EngineFailed(f"the terms name another key for {name}; nothing is spent")
+        if terms.parties.get(name) != identity.public:
+            raise Declined(f"the terms name another key for {name}; nothing is spent")
         self._terms, self._name, self._transport = terms, name, transport
         self._members: tuple[str, ...] = tuple(terms.parties)
         secret = X25519PrivateKey.generate()
         opening = os.urandom(_SALT) + (os.urandom(_SEED) if seed is None else seed.to_bytes(_SEED, "big"))
         said = secret.public_key().public_bytes_raw() + hashlib.sha256(opening).digest()
-        signed = identity.public + said + identity.sign(b"dpkit hello" + terms.digest + name.encode() + said)
-        hellos = transport.meet("hello", name, signed)
-        keys = {other: self._checked(other, hellos.get(other, b"")) for other in self._members}
+        hellos = self._met("hello", said + identity.sign(self._hello(name, said)))
+        keys = {other: self._checked(other, hellos[other]) for other in self._members}
         self._hellos = _digest(hellos[other] for other in self._members)
         self._secrets = {
-            other: secret.exchange(X25519PublicKey.from_public_bytes(keys[other][:32]))
-            for other in self._members
-            if other != name
+            other: self._shared(other, secret, keys[other][:32]) for other in self._members if other != name
         }
-        openings = transport.meet("seeds", name, opening)
+        openings = self._met("seeds", opening)
         joint = 0
         for other in self._members:
-            opened = openings.get(other, b"")
+            opened = openings[other]
             if len(opened) != _SALT + _SEED or hashlib.sha256(opened).digest() != keys[other][32:]:
-                raise EngineFailed(f"{other} opened another seed than it had committed to; nothing is spent")
+                raise Declined(f"{other} opened another seed than it had committed to; nothing is spent")
             joint ^= int.from_bytes(opened[_SALT:], "big")
         # Public: who is in the federation knows them, and they protect nothing.
         self.coins = Randomness.from_seed(joint)
@@ -134,21 +108,37 @@ class Participant(Uncopyable):
         self._step = 0
         self._answered: set[str] = set()
 
+    def _met(self, phase: str, message: bytes) -> Mapping[str, bytes]:
+        """Return what all parties say at the beginning."""
+        try:
+            answer = self._transport.meet(phase, self._name, message)
+        except NoAnswer as error:
+            raise Declined(f"{error}. Nothing is spent") from None
+        came = answer.present if isinstance(answer, Void) else answer
+        if missing := [other for other in self._members if other not in came]:
+            raise Declined(f"{', '.join(missing)} did not come, or left. Nothing is spent")
+        assert not isinstance(answer, Void)
+        return answer
+
+    def _hello(self, name: str, said: bytes) -> bytes:
+        return b"dpkit federation hello" + bytes.fromhex(self._terms.digest) + name.encode() + said
+
     def _checked(self, other: str, hello: bytes) -> bytes:
         """Return what a party said, if who the terms name has signed it with these terms."""
-        public, said, signature = hello[:32], hello[32:96], hello[96:]
-        if hashlib.sha256(public).hexdigest() != self._terms.parties[other]:
-            raise EngineFailed(f"{other} has another key than the terms say; nothing is spent")
-        try:
-            Ed25519PublicKey.from_public_bytes(public).verify(
-                signature, b"dpkit hello" + self._terms.digest + other.encode() + said
+        said, signature = hello[:64], hello[64:]
+        if not has_signed(self._terms.parties[other], self._hello(other, said), signature):
+            raise Declined(
+                f"{other} has not signed these terms by the key that they name: it has other terms, or is "
+                "someone else. Compare the digests of the terms. Nothing is spent"
             )
-        except InvalidSignature:
-            raise EngineFailed(
-                f"{other} has not signed these terms: another plan, schema, version or list of parties. "
-                "Nothing is spent"
-            ) from None
         return said
+
+    @staticmethod
+    def _shared(other: str, secret: X25519PrivateKey, public: bytes) -> bytes:
+        try:
+            return secret.exchange(X25519PublicKey.from_public_bytes(public))
+        except ValueError:  # a point of small order, by which all secrets would be 0
+            raise Declined(f"{other} has sent a key that hides nothing; nothing is spent") from None
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -181,17 +171,27 @@ class Participant(Uncopyable):
         number = 0
         while True:
             members = self._members
-            if len(members) < self._terms.least:
-                raise EngineFailed(f"{len(members)} parties are left, fewer than were agreed on")
             share = share_of(scale, len(members), self._terms.colluders)
             noisy = clamped(value, len(members)) + noise(share)  # in this order: see ``shares``
             room = f"{self._step}/{number}"
-            answer = self._transport.add(room, self._name, members, self._masked(room, members, noisy))
+            message = self._masked(room, members, noisy)
+            try:
+                answer = self._transport.add(room, self._name, members, message)
+            except NoAnswer as error:
+                raise EngineFailed(f"{error}. Nothing is released, and the budget counts as spent") from None
             if not isinstance(answer, Void):
                 return self._opened(answer, members, value.size)
             if self._name not in answer.present or not set(answer.present) < set(members):
-                raise EngineFailed("this party was left out: the others went on without it")
+                raise EngineFailed(
+                    "this party was left out: the others went on without it. The budget counts as spent"
+                )
             self._members = tuple(other for other in members if other in answer.present)
+            if len(self._members) < self._terms.least:
+                missing = ", ".join(other for other in members if other not in answer.present)
+                raise EngineFailed(
+                    f"{missing} did not answer in time; {len(self._members)} parties are left, and the terms "
+                    f"need {self._terms.least}. Nothing is released, and the budget counts as spent"
+                )
             attempt()
             number += 1
 

@@ -17,8 +17,8 @@ e^(d eta) delta(epsilon - 2 d eta).
 larger than the claimed one by a relative c >= 1 / S >= 2^-50. With s >= ``LEAST_SHARE`` = 32, pi^2 s^2 >
 10^4: for up to 2^10 parties and 2^30 numbers, d eta < 2^-14000. In Renyi divergence of order alpha the second
 costs at most 2 d eta alpha / (alpha - 1), the first saves more than c alpha / (2 m^2) for the multiplier m <
-2^50. As a profile, the second costs at most a relative 2^-13000 where a total in float64 is above 0, and the
-first saves a relative 2^-200 there. For h = 1 there is one law and nothing to pay: s = S.
+2^50. As a profile that is a float64 between 0 and 1, the second costs at most a relative 2^-12000 (its slope
+is at most 1), and the first saves a relative 2^-200. For h = 1 there is one law and nothing to pay: s = S.
 
 *No sum wraps.* A value is clamped to 2^61 / k steps *before* noise is added, which is 1-Lipschitz; clamped
 after, the noise of one would be cut off while that of the others hides it. So k values add up to at most
@@ -34,9 +34,9 @@ import numpy as np
 
 from dpkit_core import Integers
 from dpkit_core.noise.sampler import GRID_LIMIT
+from dpkit_engine_federation.terms import MOST_PARTIES
 
 LEAST_SHARE = 32
-MOST_PARTIES = 2**10
 
 
 def share_of(scale: int, members: int, colluders: int) -> int:

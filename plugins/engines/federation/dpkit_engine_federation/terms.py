@@ -2,19 +2,46 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
+import re
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import attrs
 
-from dpkit_core import Plan
 from dpkit_core.errors import InvalidOption
-from dpkit_engine_federation.shares import MOST_PARTIES
+from dpkit_core.files.documents import (
+    REQUIRED,
+    Fields,
+    as_document,
+    digest,
+    from_document,
+    read_toml,
+    require_version,
+    to_toml,
+)
+from dpkit_core.privacy.budget import Budget
+from dpkit_engine_federation.keys import fingerprint
+
+FORMAT = "dpkit-federation"
+FORMAT_VERSION = 1
+MOST_PARTIES = 2**10
 
 
 def _by_name(parties: Mapping[str, str]) -> Mapping[str, str]:
     return dict(sorted(parties.items()))
+
+
+def _keys(instance: object, attribute: attrs.Attribute[Any], parties: Mapping[str, str]) -> None:
+    for name, key in parties.items():
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]{0,39}", name):
+            raise InvalidOption(f"a party is called {name!r}; take up to 40 letters, digits, - and .")
+        _key(instance, attribute, key)
+
+
+def _key(instance: object, attribute: attrs.Attribute[Any], key: str) -> None:
+    if not re.fullmatch(r"[0-9a-f]{64}", key):
+        raise InvalidOption(f"{attribute.name}: {key!r} is not a public key of 64 hexadecimal digits")
 
 
 @attrs.frozen
@@ -24,7 +51,11 @@ class Terms:
     Attributes
     ----------
     parties
-        Name -> fingerprint of its identity, to be compared by other means than the server.
+        Name -> public key, whose fingerprint is to be compared by other means than the server.
+    server
+        The server's public key.
+    address
+        Where it is, HOST:PORT.
     colluders
         How many parties may pool what they know, with the server, and learn no more than is charged. A party
         knows its own noise, so 0 protects against the server alone.
@@ -33,17 +64,23 @@ class Terms:
     patience
         Seconds after which a party is missing.
     spare
-        How many void attempts the plan has paid for.
+        How many void attempts the budget pays for.
+    budget
+        What the plan and its spare attempts may cost together.
     plan
-        Digest of the plan: parts, versions, options, schema, budget and every event.
+        The plan without them, as a plan file has it: parts, versions, options, schema and every event.
     """
 
-    parties: Mapping[str, str] = attrs.field(converter=_by_name)
-    colluders: int = 1
-    least: int = 3
-    patience: float = 60.0
-    spare: int = 0
-    plan: str = ""
+    parties: Mapping[str, str] = attrs.field(converter=_by_name, validator=_keys)
+    server: str = attrs.field(validator=_key)
+    address: str
+    # Against whom each is protected is never left to a default of whoever reads it.
+    colluders: int = attrs.field(default=1, metadata=REQUIRED)
+    least: int = attrs.field(default=3, metadata=REQUIRED)
+    patience: float = attrs.field(default=60.0, metadata=REQUIRED)
+    spare: int = attrs.field(default=2, metadata=REQUIRED)
+    budget: Budget = attrs.field(kw_only=True)
+    plan: Mapping[str, Any] = attrs.field(kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         if not 0 <= self.colluders < self.least <= len(self.parties) <= MOST_PARTIES:
@@ -51,31 +88,58 @@ class Terms:
                 f"{len(self.parties)} parties, at least {self.least}, of which {self.colluders} may collude: "
                 "there must be more parties than may collude, and no fewer than the least"
             )
-        if len(set(self.parties.values())) < len(self.parties):
-            raise InvalidOption("two parties have one key; each makes its own")
-        if self.patience <= 0 or self.spare < 0:
-            raise InvalidOption("patience must be above 0, and spare attempts at least 0")
+        if len({self.server, *self.parties.values()}) <= len(self.parties):
+            raise InvalidOption("two parties, or a party and the server, have one key; each makes its own")
+        if not (0 < self.patience < 1e6 and 0 <= self.spare < 2**16):
+            raise InvalidOption("patience must be above 0 and below 1e6 s, and spare attempts at least 0")
 
-    def to_document(self) -> dict[str, object]:
-        """Return the terms as plain data."""
-        return attrs.asdict(self)
+    @classmethod
+    def read(cls, path: Path | str) -> Terms:
+        """Return the terms in a file.
+
+        Raises
+        ------
+        InvalidOption
+            If there are none, or of another format.
+        """
+        document = read_toml(path, "terms", InvalidOption)
+        if document.get("format") != FORMAT:
+            raise InvalidOption(f"{path} is not a file of terms; give one that `dpkit federate plan` wrote")
+        fields = Fields(document, f"terms {path}", InvalidOption)
+        fields.value("format")
+        require_version(fields.what, fields.whole("format_version"), FORMAT_VERSION, InvalidOption)
+        return from_document(cls, fields.rest(), fields.what, InvalidOption)
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the terms as plain data, the shape of their file."""
+        return {"format": FORMAT, "format_version": FORMAT_VERSION, **as_document(self)}
+
+    def to_toml(self) -> str:
+        """Return the content of a file that ``read`` reads."""
+        return to_toml(self.to_document())
 
     @property
-    def digest(self) -> bytes:
-        """What is signed: SHA-256 of the document."""
-        return hashlib.sha256(json.dumps(self.to_document(), sort_keys=True).encode()).digest()
+    def digest(self) -> str:
+        """What is signed: SHA-256 of the document, in hexadecimal."""
+        return digest(self.to_document())
 
-    def in_words(self) -> str:
-        """Return what a party should read before it signs."""
-        names = ", ".join(f"{name} ({key[:16]})" for name, key in self.parties.items())
+    def name_of(self, public: str) -> str | None:
+        """Return which party a public key is."""
+        return next((name for name, key in self.parties.items() if key == public), None)
+
+    def in_words(self) -> tuple[str, ...]:
+        """Return what a party should read before it signs, one sentence each."""
+        others = f"the server and any {self.colluders} of them together" if self.colluders else "the server"
+        late = f"a party that does not answer for {self.patience:g} s"
         return (
-            f"Parties: {names}. Each record is protected from the server and any {self.colluders} of them. "
-            f"The run ends with fewer than {self.least}; a party is missing after {self.patience:g} s; "
-            f"{self.spare} void attempts are paid for. Plan {self.plan[:16]}"
+            f"{len(self.parties)} parties fit one model. Each record is protected from {others}, by "
+            f"epsilon {self.budget.epsilon:g} at delta {self.budget.delta:g}.",
+            f"Without {late} the others go on: the budget pays for {self.spare} such attempts, and the run "
+            f"ends with fewer than {self.least} parties."
+            if self.spare
+            else f"{late.capitalize()} ends the run.",
+            "Compare the fingerprints by telephone, or by whatever other way than these files came.",
+            *(f"{name}: {fingerprint(key)}" for name, key in self.parties.items()),
+            f"the server at {self.address}: {fingerprint(self.server)}",
+            f"These terms: {self.digest}",
         )
-
-
-def plan_digest(plan: Plan) -> str:
-    """Return the digest of all that parties must have alike to compute the same, in hexadecimal."""
-    facts = (plan.records, plan.events, plan.schema, plan.budget, plan.epsilon, plan.assumptions)
-    return hashlib.sha256(repr(facts).encode()).hexdigest()

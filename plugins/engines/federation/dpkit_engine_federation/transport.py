@@ -1,24 +1,30 @@
-"""How parties reach each other: a protocol of three calls, and a server for parties in one process.
+"""How parties reach each other: a protocol of three calls, and what whoever is in the middle does.
 
-The server needs no part of dpkit and sees no number that is not masked: who is there, sizes, and totals.
+The relay needs no other part of dpkit and sees no number that is not masked: who is there, sizes, and totals.
 """
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import attrs
 import numpy as np
 
-from dpkit_core.errors import EngineFailed
+from dpkit_core.errors import DpkitError
+from dpkit_core.validators import frozen_texts
+
+
+class NoAnswer(DpkitError):
+    """What was sent got no answer that can be used."""
 
 
 @attrs.frozen
 class Void:
-    """Answer of a room that not all members came to.
+    """Answer of a room that not all came to.
 
     Attributes
     ----------
@@ -30,9 +36,12 @@ class Void:
 
 
 class Transport(Protocol):
-    """What a party asks of whoever is in the middle; any call may raise ``EngineFailed``."""
+    """What a party asks of whoever is in the middle; any call may raise ``NoAnswer``.
 
-    def meet(self, phase: str, name: str, message: bytes, /) -> Mapping[str, bytes]:
+    A message to a room may be sent again as it is: it is counted once, and has one answer.
+    """
+
+    def meet(self, phase: str, name: str, message: bytes, /) -> Mapping[str, bytes] | Void:
         """Return the messages of all parties to a phase, when all have come."""
         ...
 
@@ -55,65 +64,103 @@ def words_sum(messages: Sequence[bytes]) -> bytes:
     return np.sum(words, axis=0, dtype=np.uint64).astype("<u8").tobytes()
 
 
+def _sum(messages: Mapping[str, bytes]) -> bytes:
+    if len(set(map(len, messages.values()))) > 1:
+        raise NoAnswer("the parties do not send vectors of one length")
+    return words_sum(list(messages.values()))
+
+
 @attrs.define
 class _Room:
     since: float
     messages: dict[str, bytes] = attrs.field(factory=dict)
-    answer: bytes | Void | None = None
+    sent: dict[str, bytes] = attrs.field(factory=dict)  # digests, for who asks again
+    answer: bytes | Mapping[str, bytes] | Void | None = None
 
 
 @attrs.define(eq=False)
-class LocalServer:
-    """Parties in threads of one process.
+class Relay:
+    """What is in the middle: of parties in threads of one process, or behind a network.
 
     Attributes
     ----------
     names
         All parties.
     patience
-        Seconds after which who did not come is missing.
+        Seconds after which who did not come to a sum is missing.
+    wait
+        Seconds that parties have to meet; ``patience`` by default.
+    report
+        Called with a sentence where something happens that a person may want to know.
     """
 
-    names: tuple[str, ...] = attrs.field(converter=tuple)
+    names: tuple[str, ...] = attrs.field(converter=frozen_texts)
     patience: float
+    wait: float = attrs.field(default=attrs.Factory(lambda self: self.patience, takes_self=True))
+    report: Callable[[str], None] = lambda sentence: None
     _rooms: dict[str, _Room] = attrs.field(factory=dict, init=False)
     _gone: set[str] = attrs.field(factory=set, init=False)
     _changed: threading.Condition = attrs.field(factory=threading.Condition, init=False)
 
-    def meet(self, phase: str, name: str, message: bytes, /) -> Mapping[str, bytes]:
+    def meet(self, phase: str, name: str, message: bytes, /) -> Mapping[str, bytes] | Void:
         """As ``Transport.meet`` says."""
-        room = self._come(f"meet/{phase}", name, self.names, message)
-        if isinstance(room.answer, Void):
-            raise EngineFailed("not all parties came to the beginning; nothing was computed")
-        return dict(room.messages)
+        answer = self._come(f"meet {phase}", name, self.names, message, patience=self.wait, answered=dict)
+        assert not isinstance(answer, bytes)
+        return answer
 
     def add(self, room: str, name: str, members: Sequence[str], message: bytes, /) -> bytes | Void:
         """As ``Transport.add`` says."""
-        answer = self._come(f"add/{room}", name, members, message).answer
-        assert answer is not None
+        # Parties that were told of different members never come to one room.
+        where = f"sum {room} of {' '.join(members)}"
+        answer = self._come(where, name, members, message, patience=self.patience, answered=_sum)
+        assert isinstance(answer, bytes | Void)
         return answer
 
     def leave(self, name: str, /) -> None:
         """As ``Transport.leave`` says."""
+        if name not in self._gone:
+            self.report(f"{name} has left")
         with self._changed:
             self._gone.add(name)
             self._changed.notify_all()
 
-    def _come(self, where: str, name: str, members: Sequence[str], message: bytes) -> _Room:
+    def over(self, seconds: float) -> bool:
+        """Return whether all have left, after waiting so long for it."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._gone >= set(self.names), seconds)
+
+    def _come(
+        self,
+        where: str,
+        name: str,
+        members: Sequence[str],
+        message: bytes,
+        *,
+        patience: float,
+        answered: Callable[[Mapping[str, bytes]], bytes | Mapping[str, bytes]],
+    ) -> bytes | Mapping[str, bytes] | Void:
+        digest = hashlib.sha256(message).digest()
         with self._changed:
             room = self._rooms.setdefault(where, _Room(time.monotonic()))
-            if room.answer is not None or name in room.messages or name not in members:
-                raise EngineFailed("this party was left out: the others went on without it")
-            room.messages[name] = message
+            again = room.sent.get(name)
+            if name not in members or again not in (None, digest) or (room.answer is not None and not again):
+                raise NoAnswer("this party was left out: the others went on without it")
+            if not again:
+                room.sent[name], room.messages[name] = digest, message
+                if where.startswith("meet"):
+                    self.report(f"{name} is here ({where.removeprefix('meet ')})")
             while room.answer is None:
-                left = room.since + self.patience - time.monotonic()
-                if len({len(sent) for sent in room.messages.values()}) > 1 and where.startswith("add/"):
-                    raise EngineFailed("the parties do not send vectors of one length")
+                left = room.since + patience - time.monotonic()
                 if set(room.messages) == set(members):
-                    room.answer = words_sum(list(room.messages.values())) if where.startswith("add/") else b""
+                    room.answer = answered(room.messages)
                 elif left <= 0 or set(members) <= set(room.messages) | self._gone:
                     room.answer = Void(tuple(sorted(room.messages)))
+                    missing = set(members) - set(room.messages)
+                    self._gone |= missing
+                    self.report(f"{', '.join(sorted(missing))} missing from {where}: the others go on")
                 else:
                     self._changed.wait(left)
-            self._changed.notify_all()
-            return room
+                    continue
+                room.messages = {}
+                self._changed.notify_all()
+            return room.answer

@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 import math
 import threading
+import types
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import attrs
 import numpy as np
 import pytest
-from dpkit_engine_federation import Identity, LocalServer, Participant, Terms, agree, federated, join
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from dpkit_engine_federation import Identity, Participant, Relay, Terms, agree, join, plan_of
 from dpkit_engine_federation.party import mask_of
 from dpkit_engine_federation.shares import clamped, share_of
-from dpkit_engine_federation.transport import Void
+from dpkit_engine_federation.transport import NoAnswer, Void
+from dpkit_regressor_adassp import AdasspRegressor
+from scipy import stats
 
-from dpkit_core import Budget, Dataset, Plan, Randomness, Release, Schema, compose, verify
-from dpkit_core.errors import CannotCompose, EngineFailed, InvalidOption, OverBudget
+from dpkit_core import Budget, Dataset, LinearModel, Plan, Randomness, Release, Schema, compose, verify
+from dpkit_core.errors import CannotCompose, Declined, EngineFailed, InvalidOption, InvalidRelease, OverBudget
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.entries import Charge
 from dpkit_core.ledger.ledger import Ledger
@@ -26,6 +31,7 @@ from dpkit_core.pipeline.payment import claim_of
 
 SCHEMA = Schema.numeric(["a", "b"], "y", {"a": (-1, 1), "b": (-1, 1), "y": (-2, 2)})
 NAMES = ("north", "south", "west")
+OPTIONS = {"boosted_trees": {"trees": 6}, "boosted_adassp": {"rounds": 3}, "mean": {"noise": "gaussian"}}
 
 
 def records(n: int, seed: int = 1) -> tuple[Any, Any]:
@@ -34,10 +40,14 @@ def records(n: int, seed: int = 1) -> tuple[Any, Any]:
     return X, X[:, 0] - 0.5 * X[:, 1] + 0.1 * rng.normal(size=n)
 
 
-def plan_of(name: str, spare: int = 0, epsilon: float = 2.0) -> Plan:
-    options = {"regressor": {"trees": 6}} if name == "boosted_trees" else {}
-    pipeline = compose(regressor=name, options=options)
-    return federated(pipeline, SCHEMA, Budget(epsilon, 1e-6), spare=spare)
+def planned(name: str, epsilon: float = 2.0) -> Plan:
+    options = {"regressor": OPTIONS.get(name, {})}
+    return compose(regressor=name, options=options).plan(SCHEMA, Budget(epsilon, 1e-6))
+
+
+def terms_of(plan: Plan, identities: Mapping[str, Identity], **options: Any) -> Terms:
+    parties = {name: key.public for name, key in identities.items()}
+    return agree(plan, parties, server=Identity().public, **options)
 
 
 def together(
@@ -51,8 +61,9 @@ def together(
 ) -> dict[str, Release | BaseException]:
     """Return what each party ends with, each in a thread."""
     identities = {name: Identity() for name in pieces}
-    terms = agree(plan, {name: key.id for name, key in identities.items()}, **terms_options)
-    server = server or LocalServer(tuple(pieces), terms.patience)
+    terms = terms_of(plan, identities, **terms_options)
+    agreed = plan_of(terms)
+    server = server or Relay(tuple(pieces), terms.patience)
     ends: dict[str, Release | BaseException] = {}
 
     def party(name: str) -> None:
@@ -60,10 +71,9 @@ def together(
         seed = None if seeds is None else seeds[name]
         try:
             ends[name] = join(
-                terms,
-                plan,
                 Dataset.from_arrays(X, y, SCHEMA),
-                name=name,
+                terms,
+                plan=agreed,
                 identity=identities[name],
                 transport=server,
                 seed=seed,
@@ -91,13 +101,13 @@ def thirds(n: int = 3000) -> dict[str, Any]:
     return {name: (X[i::3], y[i::3]) for i, name in enumerate(NAMES)}
 
 
-PARTS = ("adassp", "boosted_trees")
+PARTS = ("adassp", "boosted_trees", "boosted_adassp", "mean")
 
 
 @pytest.mark.parametrize("name", PARTS)
 def test_a_federation_of_one_releases_the_bytes_of_one_machine(name: str) -> None:
     X, y = records(800)
-    plan = plan_of(name)
+    plan = planned(name)
     alone = plan.run(Dataset.from_arrays(X, y, SCHEMA), randomness=Randomness.from_seed(7))
     ends = together(plan, {"north": (X, y)}, seeds={"north": 7}, colluders=0, least=1)
     assert model(ends["north"]) == model(alone)
@@ -105,7 +115,7 @@ def test_a_federation_of_one_releases_the_bytes_of_one_machine(name: str) -> Non
 
 @pytest.mark.parametrize("name", PARTS)
 def test_three_parties_end_with_one_private_model(name: str) -> None:
-    ends = together(plan_of(name), thirds())
+    ends = together(planned(name), thirds())
     assert len({model(end) for end in ends.values()}) == 1
     release = ends["north"]
     assert isinstance(release, Release)
@@ -115,7 +125,7 @@ def test_three_parties_end_with_one_private_model(name: str) -> None:
 
 def test_three_parties_learn_what_one_place_would() -> None:
     X, y = records(500, seed=2)
-    end = together(plan_of("adassp", epsilon=8.0), thirds(30_000))["west"]
+    end = together(planned("adassp", epsilon=8.0), thirds(30_000))["west"]
     assert isinstance(end, Release)
     assert end.model is not None
     assert 1 - np.square(y - end.model.predict(X)).mean() / y.var() > 0.9
@@ -123,7 +133,7 @@ def test_three_parties_learn_what_one_place_would() -> None:
 
 @pytest.mark.parametrize("name", PARTS)
 def test_what_a_part_releases_adds_up_over_parties(name: str) -> None:
-    plan, (X, y) = plan_of(name), records(900)
+    plan, (X, y) = planned(name), records(900)
     given: list[Any] = []
 
     class Scripted:
@@ -153,19 +163,51 @@ def test_what_a_part_releases_adds_up_over_parties(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
-    [("mean", "additive"), ("ols", "additive")],
+    ("name", "options", "words"),
+    [
+        ("mean", {}, "other than Gaussian noise"),
+        ("ols", {}, "additive"),
+        ("sgbdt", {"rate": 0.1}, "fresh coins and charge each account again"),
+    ],
 )
-def test_what_does_not_add_up_is_refused_before_anything_is_spent(name: str, words: str) -> None:
+def test_what_parties_cannot_run_is_refused_before_anything_is_spent(
+    name: str, options: dict[str, Any], words: str
+) -> None:
+    plan = compose(regressor=name, options={"regressor": options}).plan(SCHEMA, Budget(1.0, 1e-6))
     with pytest.raises(CannotCompose, match=words):
-        federated(compose(regressor=name), SCHEMA, Budget(1.0, 1e-6))
+        terms_of(plan, {})
+
+
+class Swallowing(AdasspRegressor):
+    """Makes a model even where there is no answer."""
+
+    def fit(self, data: Any, plan: Any, meter: Any, /) -> Any:
+        try:
+            return super().fit(data, plan, meter)
+        except EngineFailed:
+            return LinearModel(data.names, np.zeros(len(data.names)), 0.0)
+
+
+class Away:
+    """Others that never answer."""
+
+    spare, assumptions, coins = 0, (), Randomness.from_seed(3)
+
+    def total(self, *given: Any) -> Any:
+        raise EngineFailed("west did not answer")
+
+
+def test_a_part_cannot_hide_that_the_others_have_failed() -> None:
+    plan = compose(regressor=Swallowing()).plan(SCHEMA, Budget(1.0, 1e-6))
+    with pytest.raises(EngineFailed, match="west did not answer"):
+        plan.run(Dataset.from_arrays(*records(30), SCHEMA), joint=Away())
 
 
 # Void attempts
 
 
 @attrs.define
-class Late(LocalServer):
+class Late(Relay):
     """Loses one message of one party: it is missing from then on."""
 
     lost: str = "west"
@@ -176,13 +218,13 @@ class Late(LocalServer):
         self.seen.setdefault(room, {})[name] = message
         if room == self.at and name == self.lost:
             self.leave(name)
-            raise EngineFailed("cut off")
+            raise NoAnswer("cut off")
         return super().add(room, name, members, message)
 
 
 def test_the_others_go_on_without_a_party_and_were_charged_for_it() -> None:
-    plan, server = plan_of("boosted_trees", spare=2), Late(NAMES, 30.0)
-    ends = together(plan, thirds(), server=server, least=2, spare=2)
+    plan, server = planned("boosted_trees"), Late(NAMES, 30.0)
+    ends = together(plan, thirds(), server=server, least=2)
     assert isinstance(ends["west"], EngineFailed)
     assert model(ends["north"]) == model(ends["south"])
     release = ends["north"]
@@ -195,22 +237,30 @@ def test_the_others_go_on_without_a_party_and_were_charged_for_it() -> None:
 
 @pytest.mark.parametrize(("least", "spare"), [(3, 2), (2, 0)])
 def test_a_run_ends_with_too_few_parties_or_attempts(least: int, spare: int) -> None:
-    plan = plan_of("boosted_trees", spare=spare)
+    plan = planned("boosted_trees")
     ends = together(plan, thirds(), server=Late(NAMES, 30.0), least=least, spare=spare)
     assert all(isinstance(end, EngineFailed) for end in ends.values())
+    words = "2 parties are left" if least == 3 else "more attempts were void"
+    assert words in str(ends["north"])
 
 
 def test_spare_attempts_are_in_the_total_that_anyone_recomputes() -> None:
-    plan, without = plan_of("adassp", spare=3), plan_of("adassp")
-    assert len(plan.events) == len(without.events) + 1
-    assert plan.epsilon is not None
-    assert 1.99 < plan.epsilon <= 2.0
-    release = together(plan, thirds(), spare=3)["north"]
+    plan, key = planned("adassp"), {name: Identity() for name in NAMES}
+    agreed = plan_of(terms_of(plan, key, least=2, spare=3))
+    assert len(agreed.events) == len(plan.events) + 1
+    assert agreed.epsilon is not None
+    assert 1.995 < agreed.epsilon <= 2.0
+    release = together(plan, thirds(), least=2)["north"]
     assert isinstance(release, Release)
     assert verify(release).private
     events = release.certificate.events
     cheaper = attrs.evolve(release, certificate=attrs.evolve(release.certificate, events=events[:-1]))
     assert not verify(cheaper).confirmed
+
+
+def test_no_more_attempts_are_paid_for_than_parties_can_be_missing() -> None:
+    key = {name: Identity() for name in NAMES}
+    assert [terms_of(planned("adassp"), key, least=n, spare=9).spare for n in (2, 3)] == [1, 0]
 
 
 # Charges
@@ -227,8 +277,8 @@ def payers(west: float) -> dict[str, Any]:
 
 
 def test_each_party_charges_its_own_ledger_for_all_attempts() -> None:
-    paying, plan = payers(2.5), plan_of("adassp", spare=2)
-    ends = together(plan, thirds(), spare=2, payers=paying)
+    paying, plan = payers(2.5), planned("adassp")
+    ends = together(plan, thirds(), payers=paying)
     for name in NAMES:
         release, statement = ends[name], paying[name].ledger.statement("table")
         assert isinstance(release, Release)
@@ -243,25 +293,24 @@ def test_each_party_charges_its_own_ledger_for_all_attempts() -> None:
 
 def test_who_cannot_pay_sends_nothing() -> None:
     server = Late(NAMES, 30.0, lost="nobody")
-    ends = together(plan_of("adassp"), thirds(), server=server, payers=payers(1.0))
+    ends = together(planned("adassp"), thirds(), server=server, payers=payers(1.0))
     assert isinstance(ends["west"], OverBudget)
-    assert all("west" not in sent for sent in server.seen.values())
-    assert isinstance(ends["north"], EngineFailed)
+    assert server.seen == {}
+    assert isinstance(ends["north"], Declined)  # before it was charged
+    assert "west did not come" in str(ends["north"])
 
 
 # Terms
 
 
-def test_who_signed_other_terms_is_found_and_nothing_is_computed() -> None:
-    plan, key = plan_of("adassp"), {name: Identity() for name in NAMES}
-    terms = agree(plan, {name: one.id for name, one in key.items()})
-    other = attrs.evolve(terms, colluders=0)
-    server, ends = LocalServer(NAMES, 30.0), dict[str, Any]()
+def come_all(terms: Mapping[str, Terms], key: Mapping[str, Identity]) -> dict[str, str]:
+    """Return why each party did not begin."""
+    server, ends = Relay(NAMES, 30.0), dict[str, str]()
 
     def come(name: str) -> None:
         try:
-            Participant(other if name == "west" else terms, name, key[name], server)
-        except EngineFailed as error:
+            Participant(terms[name], name, key[name], server)
+        except Declined as error:
             ends[name] = str(error)
             server.leave(name)
 
@@ -270,26 +319,94 @@ def test_who_signed_other_terms_is_found_and_nothing_is_computed() -> None:
         thread.start()
     for thread in threads:
         thread.join(60)
+    return ends
+
+
+def test_who_signed_other_terms_is_found_and_nothing_is_computed() -> None:
+    key = {name: Identity() for name in NAMES}
+    terms = terms_of(planned("adassp"), key)
+    assert come_all(dict.fromkeys(NAMES, terms), key) == {}
+    other = attrs.evolve(terms, patience=61.0)
+    ends = come_all({"north": terms, "south": terms, "west": other}, key)
     assert set(ends) == set(NAMES)
     assert "west has not signed these terms" in ends["north"]
 
 
 def test_an_identity_must_be_that_of_the_terms() -> None:
-    terms = Terms({name: Identity().id for name in NAMES})
-    with pytest.raises(EngineFailed, match="another key"):
-        Participant(terms, "north", Identity(), LocalServer(NAMES, 1.0))
-    data, server = Dataset.from_arrays(*records(10), SCHEMA), LocalServer(NAMES, 1.0)
-    plan, key = plan_of("adassp"), Identity()
-    with pytest.raises(EngineFailed, match="another plan"):
-        join(terms, plan, data, name="north", identity=key, transport=server)
+    terms = terms_of(planned("adassp"), {name: Identity() for name in NAMES})
+    server = Relay(NAMES, 1.0)
+    with pytest.raises(Declined, match="another key"):
+        Participant(terms, "north", Identity(), server)
+    data = Dataset.from_arrays(*records(10), SCHEMA)
+    with pytest.raises(Declined, match="other keys"):
+        join(data, terms, identity=Identity(), transport=server)
+
+
+def test_a_key_that_hides_nothing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = {name: Identity() for name in NAMES}
+
+    class Weak:
+        def public_key(self) -> Any:
+            return self
+
+        def public_bytes_raw(self) -> bytes:
+            return bytes(32)  # a point of small order
+
+        def exchange(self, other: Any) -> bytes:
+            return bytes(32)
+
+    real, made = X25519PrivateKey.generate, []
+
+    def generate() -> Any:
+        made.append(threading.current_thread())
+        return Weak() if len(made) == 1 else real()
+
+    keys = types.SimpleNamespace(generate=generate)
+    monkeypatch.setattr("dpkit_engine_federation.party.X25519PrivateKey", keys)
+    ends = come_all(dict.fromkeys(NAMES, terms_of(planned("adassp"), key)), key)
+    assert sum("hides nothing" in end for end in ends.values()) == 2  # all but who sent it
 
 
 @pytest.mark.parametrize(
     "wrong", [{"colluders": 3}, {"least": 4}, {"colluders": -1}, {"patience": 0}, {"spare": -1}]
 )
 def test_terms_that_protect_nobody_are_refused(wrong: dict[str, Any]) -> None:
+    terms = terms_of(planned("adassp"), {name: Identity() for name in NAMES})
     with pytest.raises(InvalidOption):
-        Terms({name: Identity().id for name in NAMES}, **wrong)
+        attrs.evolve(terms, **wrong)
+
+
+def test_terms_are_read_as_they_were_written(tmp_path: Path) -> None:
+    terms = terms_of(planned("boosted_trees"), {name: Identity() for name in NAMES}, least=2)
+    (tmp_path / "terms.toml").write_text(terms.to_toml())
+    again = Terms.read(tmp_path / "terms.toml")
+    assert again == terms
+    assert again.digest == terms.digest
+    assert plan_of(again).events == plan_of(terms).events
+
+
+def test_terms_that_say_nothing_of_colluders_are_refused(tmp_path: Path) -> None:
+    terms = terms_of(planned("adassp"), {name: Identity() for name in NAMES})
+    for line in ("colluders = 1\n", "least = 3\n", "format_version = 1\n"):
+        assert line in terms.to_toml()
+        (tmp_path / "terms.toml").write_text(terms.to_toml().replace(line, ""))
+        with pytest.raises(InvalidOption, match="is missing"):
+            Terms.read(tmp_path / "terms.toml")
+
+
+def test_a_plan_that_costs_more_than_the_terms_say_is_refused() -> None:
+    terms = terms_of(planned("adassp"), {name: Identity() for name in NAMES}, least=2)
+    with pytest.raises(InvalidRelease, match="spare attempts cost"):
+        plan_of(attrs.evolve(terms, spare=2))
+    with pytest.raises(InvalidRelease, match="spare attempts cost"):
+        plan_of(attrs.evolve(terms, budget=Budget(1.9, 1e-6)))
+
+
+def test_parts_of_another_version_are_refused_before_anything_is_sent() -> None:
+    terms = terms_of(planned("adassp"), {name: Identity() for name in NAMES})
+    parts = {**terms.plan["parts"], "regressor": {**terms.plan["parts"]["regressor"], "version": "0.0.9"}}
+    with pytest.raises(Declined, match=r"0\.0\.9.* same versions"):
+        plan_of(attrs.evolve(terms, plan={**terms.plan, "parts": parts}))
 
 
 # What a coalition sees
@@ -358,6 +475,37 @@ def test_a_share_is_sized_for_the_members_of_its_own_room() -> None:
         share_of(40, 4, 1)
 
 
+def totals_of_three(colluders: int, halved: int = 1) -> Any:
+    """Return 4000 totals of three parties that add nothing but noise, in standard deviations of one place."""
+    scale, key = 40_000, {name: Identity() for name in NAMES}
+    parties = {name: one.public for name, one in key.items()}
+    terms = Terms(
+        parties, Identity().public, "", colluders=colluders, spare=0, budget=Budget(1.0, 1e-6), plan={}
+    )
+    server, found = Relay(NAMES, 30.0), dict[str, Any]()
+
+    def come(place: int, name: str) -> None:
+        sampler, party = Sampler(np.random.default_rng(place)), Participant(terms, name, key[name], server)
+        noise = lambda share: sampler.discrete_gaussian(share // halved, 4000)  # noqa: E731
+        found[name] = party.total(np.zeros(4000, dtype=np.int64), scale, noise, lambda: None)
+
+    threads = [threading.Thread(target=come, args=pair) for pair in enumerate(NAMES)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert all(np.array_equal(found["north"], total) for total in found.values())
+    return found["north"] / scale
+
+
+def test_a_total_of_three_parties_has_the_law_of_one_place() -> None:
+    assert stats.kstest(totals_of_three(0), "norm").pvalue > 1e-3
+    assert stats.kstest(totals_of_three(0, halved=2), "norm").pvalue < 1e-9
+    # Against one colluder, of three shares two are as much as one place adds.
+    assert stats.kstest(totals_of_three(1) / math.sqrt(3 / 2), "norm").pvalue > 1e-3
+    assert stats.kstest(totals_of_three(1), "norm").pvalue < 1e-9
+
+
 def test_no_sum_wraps() -> None:
     for members in (1, 3, 7, 1000):
         most = int(clamped(np.array([2**61]), members)[0])
@@ -372,7 +520,8 @@ def transcript(
 ) -> dict[str, Any]:
     """Return what the server and a test, which has all noise, see of three parties with a void room."""
     key = {name: Identity() for name in NAMES}
-    terms = Terms({name: one.id for name, one in key.items()}, least=2, spare=1)
+    parties = {name: one.public for name, one in key.items()}
+    terms = Terms(parties, Identity().public, "", least=2, spare=1, budget=Budget(1.0, 1e-6), plan={})
     server = Late(NAMES, 30.0, at="2/0")
     drawn: dict[str, list[Any]] = {name: [] for name in NAMES}
     shares: dict[str, list[int]] = {name: [] for name in NAMES}
@@ -445,6 +594,9 @@ def objections(member: type[Participant]) -> list[str]:
     far = transcript(member, values=(2**61, 2**61, 2**61))
     if min(far["totals"]["north"], default=0) <= 0:
         found.append("a sum wraps")
+    limit = int(clamped(np.array([2**61]), 3)[0])
+    if far["totals"]["north"][0] != sum(limit + int(drawn[0][0]) for drawn in far["drawn"].values()):
+        found.append("noise is cut off with the value")
     return found
 
 
@@ -544,6 +696,17 @@ class Wrapping(Participant):
         return super().total(value, scale, lambda share: noise(share) + 2 * extra, attempt)
 
 
+class ClampsAfter(Participant):
+    """Clamps what has its noise already, so that its own noise does not hide what the others' does."""
+
+    def total(
+        self, value: Any, scale: int, noise: Callable[[int], Any], attempt: Callable[[], None], /
+    ) -> Any:
+        k = len(self._members)
+        cut = lambda share: clamped(clamped(value, k) + noise(share), k) - clamped(value, k)  # noqa: E731
+        return super().total(value, scale, cut, attempt)
+
+
 @pytest.mark.parametrize(
     ("member", "objection"),
     [
@@ -556,6 +719,7 @@ class Wrapping(Participant):
         (NoColluder, "too small by a colluder"),
         (StartShares, "too small by a colluder"),
         (Wrapping, "a sum wraps"),
+        (ClampsAfter, "noise is cut off"),
     ],
 )
 def test_a_faulty_party_is_found(member: type[Participant], objection: str) -> None:

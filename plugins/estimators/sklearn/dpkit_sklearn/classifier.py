@@ -75,6 +75,8 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
     on_refusal
         ``"warn"``: a fit whose private test says no ends without a model, with a ``RefusedFit``.
         ``"raise"``: with an ``InvalidRelease``. Its budget is spent in both cases.
+    evaluate
+        Share of the records, such as .1, that are held out and score the model: ``release_.evaluation``.
 
     Attributes
     ----------
@@ -114,6 +116,7 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
         ledger: Payer | None = None,
         options: Mapping[str, Mapping[str, Any]] | None = None,
         on_refusal: str = "warn",
+        evaluate: float | None = None,
     ) -> None:
         self.scorer = scorer
         self.selector = selector
@@ -128,6 +131,7 @@ class PrivateClassifier(ClassifierMixin, ModelEstimator):
         self.ledger = ledger
         self.options = options
         self.on_refusal = on_refusal
+        self.evaluate = evaluate
 
     def fit(self, X: Any, y: Any, *, units: Any = None, **fit_params: Any) -> Self:
         """Plan, pay and run.

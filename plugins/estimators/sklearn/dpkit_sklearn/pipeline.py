@@ -131,6 +131,7 @@ class PipelineEstimator(BaseEstimator):
             budget,
             k=self.k,
             **({"select_share": self.select_share} if hasattr(self, "select_share") else {}),
+            **({"evaluate": self.evaluate} if hasattr(self, "evaluate") else {}),
         )
 
     def _schema(self, names: Sequence[str], y: Any) -> Schema:

@@ -48,6 +48,8 @@ class PrivateRegressor(RegressorMixin, ModelEstimator):
     on_refusal
         ``"warn"``: a fit whose private test says no ends without a model, with a ``RefusedFit``.
         ``"raise"``: with an ``InvalidRelease``. Its budget is spent in both cases.
+    evaluate
+        Share of the records, such as .1, that are held out and score the model: ``release_.evaluation``.
 
     Attributes
     ----------
@@ -88,6 +90,7 @@ class PrivateRegressor(RegressorMixin, ModelEstimator):
         ledger: Payer | None = None,
         options: Mapping[str, Mapping[str, Any]] | None = None,
         on_refusal: str = "warn",
+        evaluate: float | None = None,
     ) -> None:
         self.scorer = scorer
         self.selector = selector
@@ -101,6 +104,7 @@ class PrivateRegressor(RegressorMixin, ModelEstimator):
         self.ledger = ledger
         self.options = options
         self.on_refusal = on_refusal
+        self.evaluate = evaluate
 
     def fit(self, X: Any, y: Any, *, units: Any = None, **fit_params: Any) -> Self:
         """Plan, pay and run.

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dpkit_core import Accountant, Schema, Scorer, TopKSelector
+from dpkit_core import Accountant, Schema, Scorer, TopKSelector, Vector
 from dpkit_core.errors import InvalidOption
 from dpkit_core.ledger.ledger import Payer
 from dpkit_sklearn.pipeline import PipelineEstimator, positions
@@ -106,6 +106,15 @@ class PrivateSelectKBest(SelectorMixin, PipelineEstimator):
         if self.schema is not None:
             _require_numeric(self._schema((), y))
         return self._release(X, y, units, fit_params)
+
+    @property
+    def scores_(self) -> Vector:
+        """Nothing: scores are as private as records, and a selection releases which features are best."""
+        check_is_fitted(self, "release_")
+        raise AttributeError(
+            "a private selection releases which features are best, not their scores; release_.selected has "
+            "them in order"
+        )
 
     def _get_support_mask(self) -> npt.NDArray[np.bool_]:
         check_is_fitted(self, "release_")

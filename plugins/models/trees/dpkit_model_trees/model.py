@@ -1,4 +1,4 @@
-"""Released sums of trees: predictions, documents and feature importances.
+"""Released sums of trees: predictions and documents; ``dpkit_model_trees.importances`` says what matters.
 
 A tree of depth D has 2^D leaves, from left to right, and either one split per level (``oblivious``) or one
 per node, level by level from the root (``complete``); ``dpkit_model_trees.drawing`` defines their numbering.
@@ -18,6 +18,7 @@ from dpkit_core.errors import InvalidRelease, Unsuitable
 from dpkit_core.release.models import WinsorizedLinearModel, digits, interval, model_matrix
 from dpkit_core.text import Shown, number_of
 from dpkit_core.validators import exact_text, frozen_floats
+from dpkit_model_trees.importances import Effect, Importance, Noise, importances_of, listed, over_classes
 
 if TYPE_CHECKING:
     from dpkit_core import Column, Matrix, Vector
@@ -30,9 +31,6 @@ SHAPES = ("oblivious", "complete")
 
 #: From a sum over trees to a prediction.
 LINKS = ("identity", "logistic", "log")
-
-#: The largest number of features listed for a model without coefficients.
-LISTED = 20
 
 # Beyond this, exp and its reciprocal saturate in float64.
 _LARGEST_EXPONENT = 700.0
@@ -107,6 +105,8 @@ class TreesModel:
         A line that is part of the sum, over the same features.
     bounds
         Predictions are clipped to these.
+    noise
+        What noise alone would do, for importances; None where that is not known.
 
     Examples
     --------
@@ -128,6 +128,7 @@ class TreesModel:
     bounds: tuple[float, float] | None = attrs.field(
         default=None, converter=attrs.converters.optional(interval)
     )
+    noise: Noise | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         for word, value, known in (("shape", self.shape, SHAPES), ("link", self.link, LINKS)):
@@ -150,6 +151,8 @@ class TreesModel:
             raise ValueError(f"bounds are {self.bounds}; the lower one comes first")
         if self.linear is not None and self.linear.features != self.features:
             raise ValueError("the line of the trees has other features than the trees")
+        if self.noise is not None:
+            self.noise.require(len(self.features), 1, line=self.linear is not None)
 
     @property
     def depth(self) -> int:
@@ -193,6 +196,21 @@ class TreesModel:
         other splits. Noise in single leaves largely averages out, and so do interactions without a main
         effect.
         """
+        return {
+            name: float(effect.values.std())
+            for name, effect in zip(self.features, self._effects(), strict=True)
+        }
+
+    @property
+    def columns(self) -> Mapping[str, Importance]:
+        """How much each column moves the sum, and where the noise is known, what it alone would do.
+
+        Without noise, of each feature.
+        """
+        return importances_of(self.features, self._effects(), self.noise, self.depth)
+
+    def _effects(self) -> list[Effect]:
+        """Return the main effect of each feature, with its splits and its part of the line."""
         import numpy as np  # noqa: PLC0415 - a model is read and shown without it
 
         from dpkit_model_trees.drawing import MISSING, split_contrasts  # noqa: PLC0415 - likewise
@@ -208,16 +226,17 @@ class TreesModel:
         jumps = split_contrasts(self._values(), trees)
         if not trees.oblivious:  # all records reach the root, fewer a split below it
             jumps = jumps / 2 ** np.floor(np.log2(np.arange(jumps.shape[1]) + 1))
-        spread = {}
-        for j, name in enumerate(self.features):
-            here = (trees.features == j) & (trees.cuts != MISSING)
-            effect: Vector = np.cumsum(
-                np.bincount(trees.cuts[here], jumps[here], minlength=thresholds[j].size + 1)
-            )
+        found = []
+        for j in range(len(self.features)):
+            here, size = (trees.features == j) & (trees.cuts != MISSING), thresholds[j].size + 1
+            values: Vector = np.cumsum(np.bincount(trees.cuts[here], jumps[here], minlength=size))
+            splits = np.bincount(trees.cuts[here], minlength=size)[1:].astype(np.float64)
+            position: Vector = np.zeros(size)
             if self.linear is not None:
-                effect = effect + _line_between(thresholds[j], self.linear, j)
-            spread[name] = float(effect.std())
-        return spread
+                position = _position_between(thresholds[j], self.linear, j)
+                values = values + self.linear.coefficients[j] * position
+            found.append(Effect(values, splits, position))
+        return found
 
     def _values(self) -> Matrix:
         import numpy as np  # noqa: PLC0415 - a model is read and shown without it
@@ -249,7 +268,7 @@ class TreesModel:
 
     def shown(self) -> Shown:
         """Return the most important features, and how the prediction is computed."""
-        rows, others = _ranked(self.importances)
+        header, rows, others = listed(self.columns)
         parts = ["an initial score", *(["a line"] if self.linear is not None else [])]
         said = {
             "identity": "The prediction is the sum of",
@@ -259,12 +278,13 @@ class TreesModel:
         trees = f"{number_of(len(self.splits), f'{self.shape} tree')} of depth {self.depth}"
         sentences = [
             f"{said} {', '.join(parts)} and {trees}.",
-            "The importance of a feature is the standard deviation of its main effect on that sum." + others,
+            f"The importance of a {header[0]} is the standard deviation of its main effect on that sum."
+            + others,
         ]
         if self.bounds is not None:
             low, high = map(digits, self.bounds)
             sentences.append(f"Predictions are clipped to {low} to {high}.")
-        return Shown(("feature", "importance"), rows, (" ".join(sentences),))
+        return Shown(header, rows, (" ".join(sentences),))
 
     def to_document(self) -> dict[str, Any]:
         """Return the model as plain data."""
@@ -280,6 +300,7 @@ class TreesModel:
                 {"splits": [list(split) for split in splits], "leaves": list(values)}
                 for splits, values in zip(self.splits, self.leaves, strict=True)
             ],
+            **({} if self.noise is None else {"noise": self.noise.to_document()}),
         }
 
     @classmethod
@@ -296,6 +317,7 @@ class TreesModel:
                 document["link"],
                 None if linear is None else WinsorizedLinearModel.from_document(linear),
                 document["bounds"],
+                noise=_noise(document),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidRelease(f"cannot read the trees: {error!r}") from error
@@ -322,6 +344,8 @@ class ClassTreesModel:
         For each tree, from left to right: a value for each class.
     initial
         The initial score of each class.
+    noise
+        As of a ``TreesModel``.
 
     Examples
     --------
@@ -340,6 +364,7 @@ class ClassTreesModel:
     splits: tuple[tuple[tuple[int, float | None], ...], ...] = attrs.field(converter=_splits, repr=False)
     leaves: tuple[tuple[tuple[float, ...], ...], ...] = attrs.field(converter=_rows, repr=False)
     initial: tuple[float, ...] = attrs.field(converter=frozen_floats)
+    noise: Noise | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         if len(self.classes) < 2 or len(set(self.classes)) < len(self.classes):
@@ -350,6 +375,8 @@ class ClassTreesModel:
             raise ValueError(f"each leaf must have one value for each of {len(self.classes)} classes")
         if len(self.initial) != len(self.classes):
             raise ValueError(f"{len(self.classes)} classes have {len(self.initial)} initial scores")
+        if self.noise is not None:
+            self.noise.require(len(self.features), len(self.classes), line=False)
         for k in range(len(self.classes)):
             self.of_class(k)
 
@@ -361,7 +388,8 @@ class ClassTreesModel:
     def of_class(self, k: int) -> TreesModel:
         """Return the sum of class ``k`` as a separate model."""
         leaves = [[row[k] for row in tree] for tree in self.leaves]
-        return TreesModel(self.features, self.shape, self.splits, leaves, self.initial[k])
+        noise = None if self.noise is None else self.noise.of_class(k)
+        return TreesModel(self.features, self.shape, self.splits, leaves, self.initial[k], noise=noise)
 
     def predict(self, X: Matrix, /) -> Matrix:
         """Return the probabilities of the classes, n x ``len(classes)``; NaN stands for a missing value."""
@@ -377,17 +405,22 @@ class ClassTreesModel:
         of = [self.of_class(k).importances for k in range(len(self.classes))]
         return {name: math.hypot(*(one[name] for one in of)) / math.sqrt(len(of)) for name in self.features}
 
+    @property
+    def columns(self) -> Mapping[str, Importance]:
+        """As of a ``TreesModel``: the root mean square over the classes."""
+        return over_classes([self.of_class(k).columns for k in range(len(self.classes))])
+
     def shown(self) -> Shown:
-        """Return the most important features, and how the predictions are computed."""
-        rows, others = _ranked(self.importances)
+        """Return the most important columns, and how the predictions are computed."""
+        header, rows, others = listed(self.columns)
         trees = number_of(len(self.splits), f"{self.shape} tree")
         sentence = (
             f"The predictions are the probabilities of {', '.join(self.classes)}, proportional to the "
             f"exponentials of sums, one for each class, of an initial score and {trees} of depth "
-            f"{self.depth}. The importance of a feature is the standard deviation of its main effect on "
+            f"{self.depth}. The importance of a {header[0]} is the standard deviation of its main effect on "
             f"these sums, as a root mean square over the classes.{others}"
         )
-        return Shown(("feature", "importance"), rows, (sentence,))
+        return Shown(header, rows, (sentence,))
 
     def to_document(self) -> dict[str, Any]:
         """Return the model as plain data."""
@@ -401,6 +434,7 @@ class ClassTreesModel:
                 {"splits": [list(split) for split in splits], "leaves": [list(row) for row in rows]}
                 for splits, rows in zip(self.splits, self.leaves, strict=True)
             ],
+            **({} if self.noise is None else {"noise": self.noise.to_document()}),
         }
 
     @classmethod
@@ -414,24 +448,21 @@ class ClassTreesModel:
                 [tree["splits"] for tree in document["trees"]],
                 [tree["leaves"] for tree in document["trees"]],
                 document["initial"],
+                noise=_noise(document),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidRelease(f"cannot read the trees of classes: {error!r}") from error
 
 
-def _line_between(thresholds: Vector, line: WinsorizedLinearModel, j: int) -> Vector:
-    """Return the value of a line for feature ``j`` midway between thresholds and fences."""
+def _noise(document: Mapping[str, Any]) -> Noise | None:
+    return Noise(**document["noise"]) if "noise" in document else None
+
+
+def _position_between(thresholds: Vector, line: WinsorizedLinearModel, j: int) -> Vector:
+    """Return what a line multiplies with for feature ``j``, midway between thresholds and fences."""
     import numpy as np  # noqa: PLC0415 - a model is read and shown without it
 
     with np.errstate(over="ignore"):
         inner = np.clip((thresholds - line.centers[j]) / line.widths[j], -1.0, 1.0)
     ends = np.concatenate([[-1.0], inner, [1.0]])
-    return line.coefficients[j] * (ends[:-1] + ends[1:]) / 2
-
-
-def _ranked(importances: Mapping[str, float]) -> tuple[tuple[tuple[str, str], ...], str]:
-    """Return the most important features, and a sentence about the others."""
-    ranked = sorted(importances.items(), key=lambda item: -item[1])
-    rows = tuple((name, digits(importance)) for name, importance in ranked[:LISTED])
-    others = len(ranked) - len(rows)
-    return rows, f" {others} less important features are not shown." if others else ""
+    return np.asarray((ends[:-1] + ends[1:]) / 2)

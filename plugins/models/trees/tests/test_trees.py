@@ -1,11 +1,12 @@
 """Random trees and released sums of them, against loops over records and scikit-learn."""
 
 import json
+import math
 
 import attrs
 import numpy as np
 import pytest
-from dpkit_model_trees import TreesModel
+from dpkit_model_trees import Noise, TreesModel
 from dpkit_model_trees.drawing import (
     DEEPEST,
     MISSING,
@@ -19,6 +20,8 @@ from dpkit_model_trees.drawing import (
     split_contrasts,
     splits_of,
 )
+from dpkit_model_trees.importances import LEVEL
+from scipy import stats
 
 from dpkit_core import WinsorizedLinearModel
 from dpkit_core.errors import InvalidRelease
@@ -303,3 +306,88 @@ def test_a_person_reads_the_features_by_importance():
     assert len(table.rows) == 20
     assert "5 less important features" in table.sentences[0]
     assert "log odds" in table.sentences[0]
+
+
+# Importances and their noise
+
+
+def noisy_model(rng, *, dummies=5, numbers=20, trees=300, depth=3, leaf=0.5, link=()):
+    """Return random trees whose leaves are noise alone: nothing matters."""
+    sizes = [60] * numbers + [1] * dummies
+    drawn = draw_trees(rng, trees, depth, sizes, weights=[1.0] * numbers + [dummies**-0.5] * dummies)
+    splits = [
+        [(j, float(cut)) for j, cut in zip(features, cuts, strict=True)]
+        for features, cuts in zip(drawn.features.tolist(), drawn.cuts.tolist(), strict=True)
+    ]
+    leaves = rng.normal(size=(trees, 2**depth)) * leaf
+    names = [f"n{j}" for j in range(numbers)] + [f"c={j}" for j in range(dummies)]
+    columns = [f"n{j}" for j in range(numbers)] + ["c"] * dummies
+    noise = Noise(columns, [leaf], [0.0], 0.1)
+    return TreesModel(names, "oblivious", splits, leaves, noise=noise)
+
+
+def test_noise_alone_has_the_moments_that_are_said_and_stays_below_its_threshold():
+    rng = np.random.default_rng(0)
+    ratios, above = {"n": [], "c": []}, 0
+    for _ in range(100):
+        for name, one in noisy_model(rng).columns.items():
+            ratios[name[0]].append((one.value / one.rms) ** 2)
+            above += one.told
+    assert len(ratios["n"]) == 2000
+    assert np.mean(ratios["n"]) == pytest.approx(1.0, abs=0.1)
+    assert np.mean(ratios["c"]) == pytest.approx(1.0, abs=0.25)
+    assert above <= stats.binom.isf(1e-4, 100, LEVEL)  # of 2 100 columns, in 100 models
+
+
+def test_half_of_the_noise_would_leave_many_above():
+    rng = np.random.default_rng(1)
+    above = 0
+    for _ in range(10):
+        model = noisy_model(rng)
+        halved = attrs.evolve(model.noise, leaf=[model.noise.leaf[0] / 2])
+        above += sum(one.told for one in attrs.evolve(model, noise=halved).columns.values())
+    assert above > 20
+
+
+def test_what_all_categories_have_in_common_matters_nothing():
+    noise = Noise(["c", "c", "x"], [0.01], [0.0], 0.1)
+    splits = [[(0, 0.5)], [(1, 0.5)], [(2, 0.0)]]
+    both = TreesModel(["c=a", "c=b", "x"], "oblivious", splits, [[-1, 1], [-1, 1], [-1, 1]], noise=noise)
+    assert both.columns["c"].value == pytest.approx(0.0)
+    assert not both.columns["c"].told
+    assert both.columns["x"].value == pytest.approx(1.0)
+    assert both.columns["x"].told
+    one = attrs.evolve(both, leaves=[[-1, 1], [1, -1], [-1, 1]])
+    assert one.columns["c"].value == pytest.approx(2.0)
+    header, rows = shown(both).header, shown(both).rows
+    assert header == ("column", "importance", "noise alone, 95 %")
+    assert [row[0] for row in rows] == ["x", "c"]
+    assert rows[1][1] == "nothing that could be told from noise"
+
+
+def test_numbers_of_any_size_have_thresholds():
+    model = noisy_model(np.random.default_rng(3), trees=20)
+    far = attrs.evolve(model, noise=attrs.evolve(model.noise, leaf=[1e300], rate=1e300, residual=[1e-300]))
+    thresholds = [one.threshold for one in far.columns.values()]
+    assert 1e299 < max(thresholds) < math.inf
+    assert min(thresholds) >= 0
+    bare = attrs.evolve(model, noise=attrs.evolve(model.noise, leaf=[0.0]))
+    assert {one.threshold for one in bare.columns.values()} == {0.0}
+    assert str(shown(far))
+
+
+def test_the_noise_is_kept_and_checked():
+    model = noisy_model(np.random.default_rng(2), trees=2)
+    again = read_model(canonical(json.loads(json.dumps(model.to_document()))))
+    assert again == model
+    for change in (
+        {"columns": ["a"]},
+        {"leaf": [0.1, 0.2]},
+        {"leaf": [], "residual": []},
+        {"rate": -1.0},
+        {"slopes": [0.1]},
+    ):
+        document = model.to_document()
+        document["noise"] |= change
+        with pytest.raises(InvalidRelease, match="noise"):
+            read_model(document)

@@ -132,6 +132,7 @@ class BoostedAdasspRegressor:
     api: ClassVar[int] = 3
     forms: ClassVar[tuple[str, ...]] = ("dense", "sparse", "streamed")
     most_records: ClassVar[int] = MOST_RECORDS
+    additive: ClassVar[bool] = True
     proof: ClassVar[str] = "dpkit_regressor_boosted_adassp.boosted_adassp, dpkit_core.mechanisms.moments"
     reference: ClassVar[str] = (
         "Tang, Aydore, Kearns, Rho, Roth, Wang, Wang and Wu 2023, Improved Differentially Private Regression "

@@ -84,13 +84,14 @@ any form, a few times in all; one byte per value and 16 per record are kept.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import ClassVar
 
 import attrs
 import numpy as np
-from dpkit_model_trees import ClassTreesModel, TreesModel
+from dpkit_model_trees import ClassTreesModel, Noise, TreesModel
 from dpkit_model_trees.drawing import DEEPEST, Trees, feature_weights
 
 from dpkit_core import (
@@ -126,7 +127,9 @@ from dpkit_regressor_boosted_trees.settings import (
     BEATS_MEAN,
     LINE_SHARE,
     MOST_TREES,
+    STEPS,
     BoostedTreesSettings,
+    Rule,
 )
 from dpkit_regressor_boosted_trees.start import Start, released_start
 
@@ -260,19 +263,20 @@ class BoostedTreesRegressor:
             return Refusal(next(iter(MISSED_TARGET)))
         columns = known_columns(data, settings, meter)
         start = released_start(data, target, settings, meter)
-        line = None
+        line, slopes = None, None
         if settings.line_rounds:
-            line = fitted_line(data, columns, start, settings=settings, meter=meter)
+            line, slopes = fitted_line(data, columns, start, settings=settings, meter=meter)
         errors = functools.partial(_errors, start=start, line=line, columns=columns)
         learning = _kept(data, columns, errors)
         objective = OBJECTIVES[settings.loss](learning, start, settings, meter)
+        rule = settings.rule(start.records * objective.signal)
         trees, values = grow(
             learning,
             objective.loss,
             columns,
             weights=feature_weights(data.features),
             records=start.records,
-            rule=settings.rule(start.records * objective.signal),
+            rule=rule,
             curvature=objective.curvature,
             settings=settings,
             meter=meter,
@@ -286,6 +290,15 @@ class BoostedTreesRegressor:
             link=objective.link,
             linear=line,
             bounds=None if objective.link == "logistic" else target.interval,
+            noise=_noise(
+                data,
+                rule,
+                settings,
+                records=start.records,
+                curvature=objective.curvature,
+                unit=objective.unit,
+                slopes=slopes,
+            ),
         )
 
 
@@ -308,7 +321,29 @@ def _classifier(data: AnyDataset, settings: BoostedTreesSettings, meter: Meter) 
     outcome = data.outcome
     assert outcome is not None  # a schema with classes has an outcome
     splits = _splits(trees, columns)
-    return ClassTreesModel(data.names, outcome.classes, "oblivious", splits, values.tolist(), start.tolist())
+    curvature, rule = softmax.curvature(shares), settings.rule(records)
+    noise = _noise(data, rule, settings, records=records, curvature=curvature)
+    return ClassTreesModel(
+        data.names, outcome.classes, "oblivious", splits, values.tolist(), start.tolist(), noise=noise
+    )
+
+
+def _noise(
+    data: AnyDataset,
+    rule: Rule,
+    settings: BoostedTreesSettings,
+    *,
+    records: float,
+    curvature: float | Vector,
+    unit: float = 1.0,
+    slopes: Vector | None = None,
+) -> Noise:
+    """Return what is known of the noise in importances; residuals are no longer than the clip."""
+    rate = rule.travel / settings.rounds
+    each = unit / np.atleast_1d(np.asarray(curvature, dtype=np.float64))
+    leaf = settings.multiplier("rounds") * settings.leaf_sensitivity / STEPS * rate * 2**rule.depth / records
+    columns = [f.name if f.category is None or f.indicator else f.column for f in data.features]
+    return Noise(columns, leaf * each, each / math.sqrt(records), rate, () if slopes is None else slopes)
 
 
 def _kept(

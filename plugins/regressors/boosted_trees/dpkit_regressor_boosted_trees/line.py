@@ -94,8 +94,12 @@ def fitted_line(
     *,
     settings: BoostedTreesSettings,
     meter: Meter,
-) -> WinsorizedLinearModel:
-    """Return a line by momentum from the start, averaged over the second half of the rounds."""
+) -> tuple[WinsorizedLinearModel, Vector]:
+    """Return a line by momentum from the start, averaged over the second half of the rounds.
+
+    And the deviations of its coefficients by the noise, each in the direction of its column: less curved than
+    released counts say by a factor of up to two, which makes them larger.
+    """
     radius = RADIUS * math.sqrt(max(sum(column.square for column in columns), 2.0**-40))
     descending = data.keep(functools.partial(Descending.of, columns=columns, radius=radius, start=start))
     clip = released_clip(descending, start.records, settings, meter)
@@ -121,7 +125,10 @@ def fitted_line(
     # Shrink by what noise alone would explain (James and Stein 1961).
     slopes = slopes * (max(0.0, 1 - explained / length) if length else 0.0)
     target = start.target
-    return WinsorizedLinearModel(
+    curvatures = [_lower(CLIP_RANK * FEATURES**2 * column.square / radius**2) for column in columns]
+    moved = {each: math.sqrt(averaged_noise(step, momentum, each, rounds)) for each in {*curvatures}}
+    deviations = noise * np.array([moved[each] for each in curvatures])
+    line = WinsorizedLinearModel(
         data.names,
         [column.fences.center for column in columns],
         [column.fences.width for column in columns],
@@ -130,6 +137,12 @@ def fitted_line(
         target.center + target.width * float(start.mean + CONSTANT * average[0]),
         target.interval,
     )
+    return line, target.width * (FEATURES / radius) * deviations
+
+
+def _lower(curvature: float) -> float:
+    """Return a power of two that is at most ``curvature``, so that columns share few; 0 for next to none."""
+    return 2.0 ** math.floor(math.log2(curvature)) if curvature > 2.0**-20 else 0.0
 
 
 def _in_units(weights: Vector) -> Vector:

@@ -6,6 +6,7 @@ from functools import partial
 import attrs
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pytest
 from dpkit_accountant_tight import TightAccountant
 from dpkit_check import StageMeter
@@ -29,6 +30,7 @@ from dpkit_regressor_boosted_trees.settings import (
     Rule,
 )
 from dpkit_regressor_boosted_trees.start import Start
+from scipy import stats
 from scipy.special import xlogy
 
 from dpkit_core import (
@@ -696,3 +698,28 @@ def test_a_refusal_is_in_the_plan() -> None:
 def test_options_are_checked(option: str, value: object) -> None:
     with pytest.raises(ValueError, match=option):
         BoostedTreesRegressor(**{option: value})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "epsilon", "line_share"), [(2000, 1.0, 0.4), (4000, 4.0, 0.0)])
+def test_columns_without_effect_are_told_from_noise_once_in_twenty_tables_at_most(n, epsilon, line_share):
+    names = [f"n{j}" for j in range(20)]
+    columns = [Column(name) for name in ("strong", *names)]
+    columns.append(Column("c", "categorical", categories=("a", "b", "c", "d")))
+    schema = Schema(columns, Column("y"))
+    options = {"regressor": {"trees": 100, "line_share": line_share}}
+    plan = compose(regressor="boosted_trees", options=options).plan(schema, Budget(epsilon, 1e-6))
+    false = strong = 0
+    for seed in range(20):
+        rng = np.random.default_rng([seed, n])
+        X = rng.normal(size=(n, 21))
+        table = dict(zip(("strong", *names), X.T, strict=True))
+        table |= {"c": rng.choice(list("abcd"), n), "y": 2 * X[:, 0] + rng.normal(size=n)}
+        model = plan.run(
+            Dataset.from_frame(pd.DataFrame(table), schema), randomness=Randomness.from_seed(seed)
+        ).model
+        found = {name: one.told for name, one in model.columns.items()}
+        strong += found.pop("strong")
+        false += sum(found.values())
+    assert strong >= 18
+    assert false <= stats.binom.isf(1e-3, 20, 0.05)  # of 420 columns

@@ -20,7 +20,7 @@ from dpkit_core import (
     compose,
 )
 from dpkit_core.mechanisms.fences import Fences
-from dpkit_core.privacy.events import ExponentialMechanism, Laplace, expand
+from dpkit_core.privacy.events import ExponentialMechanism, Gaussian, Laplace, expand
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 RO = Neighboring.REPLACE_ONE
@@ -121,6 +121,42 @@ def test_fences_that_missed_the_target_are_noticed(monkeypatch):
         monkeypatch.setattr(module, "target_fences", selected)
         meter = StageMeter("regression", stage, AR, Randomness.from_seed(0))
         assert isinstance(MeanRegressor().fit(data, stage, meter), Refusal) == refused
+
+
+@RELATIONS
+def test_with_gaussian_noise_sums_reach_a_sensitivity_of_one_in_l2(relation):
+    # A record at a bound moves one entry alone; any other one moves both, by less in L2.
+    settings = MeanSettings(None, 1.0, relation, "gaussian")
+    stage = StagePlan(settings.events, settings=settings)
+    asked = []
+    for last in ([10.0], [0.0] if relation is RO else []):
+        meter = RecordingMeter()
+        y = [4.0, 7.0, *last]
+        data = Dataset.from_arrays(np.zeros((len(y), 1)), y, schema(relation=relation))
+        MeanRegressor(noise="gaussian").fit(data, stage, meter)
+        asked += meter.asked
+    one, other = asked
+    assert np.linalg.norm(one.value - other.value) == pytest.approx(1.0)
+    assert np.linalg.norm(one.value - other.value) <= one.sensitivity
+    assert one.sensitivity == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("bounds", [(0.0, 10.0), None], ids=["public", "private"])
+def test_with_gaussian_noise_it_predicts_the_mean(bounds):
+    y = np.clip(np.random.default_rng(0).normal(4.0, 1.0, 5000), 0, 10)
+    data = Dataset.from_arrays(np.zeros((5000, 1)), y, schema(bounds))
+    pipeline = compose(regressor="mean", options={"regressor": {"noise": "gaussian"}})
+    planned = pipeline.plan(schema(bounds), Budget(1.0, 1e-6))
+    assert {type(event) for item in planned.events for event in expand((item.event,))} == {Gaussian}
+    release = planned.run(data, randomness=Randomness.from_seed(1))
+    assert release.predict(np.zeros((3, 1))) == pytest.approx(np.full(3, y.mean()), abs=0.1)
+
+
+def test_with_gaussian_noise_and_few_records_it_refuses():
+    data = Dataset.from_arrays(np.zeros((3, 1)), [1.0, 2.0, 3.0], schema(None))
+    pipeline = compose(regressor="mean", options={"regressor": {"noise": "gaussian"}})
+    release = pipeline.plan(schema(None), Budget(0.1, 1e-6)).run(data, randomness=Randomness.from_seed(1))
+    assert release.refusal is not None
 
 
 @pytest.mark.slow

@@ -77,6 +77,7 @@ from dpkit_core import (
     Dataset,
     Feature,
     Forecast,
+    Kept,
     Matrix,
     Meter,
     Neighboring,
@@ -255,7 +256,7 @@ class SgbdtRegressor:
     """
 
     api: ClassVar[int] = 3
-    forms: ClassVar[tuple[str, ...]] = ("dense", "batches")
+    forms: ClassVar[tuple[str, ...]] = ("dense", "sparse", "streamed", "batches")
     most_records: ClassVar[int] = 2**32
     proof: ClassVar[str] = (
         "dpkit_regressor_sgbdt.sgbdt, dpkit_core.mechanisms.sums, dpkit_core.mechanisms.fences, "
@@ -402,7 +403,7 @@ class SgbdtRegressor:
         Or a refusal, after the first batch, if there are too few records to find a center without bounds.
         """
         settings = plan.settings_as(SgbdtSettings)
-        batches = iter([data] if isinstance(data, Dataset) else data)
+        batches = iter(data if isinstance(data, Iterable) else [data])
         first = next(batches)
         features, target = table_fences(
             meter,
@@ -417,14 +418,14 @@ class SgbdtRegressor:
         weights = feature_weights(first.features)
         learner = _Learner(self, settings, meter, target=target, thresholds=thresholds, weights=weights)
         learner.arrive(first)
-        refusal = learner.begin(first)
+        refusal = learner.begin()
         if refusal is not None:
             return refusal
         learner.learn()
         for batch in batches:
             learner.arrive(batch)
             if settings.charged is None:
-                learner.begin(batch)
+                learner.begin()
             learner.learn()
         return learner.model(first.names)
 
@@ -456,6 +457,85 @@ def _thresholds(feature: Feature, fences: Fences) -> Vector:
     return np.unique(fences.center + fences.width * (2 * parts - 1))
 
 
+@attrs.frozen(eq=False)
+class Arrived:
+    """What is kept of some records: codes, scaled targets, scores, and leaves in the tree that is learned."""
+
+    codes: Codes
+    labels: Vector
+    scores: Vector
+    leaf: npt.NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, part: slice, /) -> Arrived:
+        return Arrived(self.codes[:, part], self.labels[part], self.scores[part], self.leaf[part])
+
+
+@attrs.frozen(eq=False)
+class Begin:
+    """Makes what is kept of records, by the model so far."""
+
+    thresholds: list[Vector]
+    target: Fences
+    trees: Trees
+    leaves: Matrix
+    start: float
+
+    def __call__(self, block: Block) -> Arrived:
+        """Return what is kept of a block."""
+        codes = code(block.X, self.thresholds)
+        scores = add_trees(codes, self.trees, self.leaves, start=self.start)
+        return Arrived(codes, self.target.scale(block.y), scores, np.zeros(len(block), np.uint8))
+
+
+@attrs.frozen(eq=False)
+class Step:
+    """Moves scores: all of them, or by the values of the leaves; then finds the leaves of the next tree."""
+
+    by: float | Vector
+    next: Trees | None = None
+
+    def __call__(self, state: Arrived) -> Arrived:
+        """Return what is kept from now on."""
+        by = self.by if isinstance(self.by, float) else self.by[state.leaf]
+        leaf = state.leaf if self.next is None else leaves_of_tree(state.codes, self.next, 0)
+        return attrs.evolve(state, scores=state.scores + by, leaf=leaf)
+
+
+@attrs.frozen
+class Gradient:
+    """The gradients of records, and what they contribute to a round."""
+
+    loss: str
+    clip: float = 1.0
+    counts: tuple[bool, ...] = ()
+    """For each count beside the gradients, whether it is one number for all records."""
+    labels: bool = False
+    """Whether targets take the place of gradients."""
+    grouped: bool = True
+
+    def of(self, state: Arrived) -> Vector:
+        """Return the gradients."""
+        if self.labels:
+            return state.labels
+        if self.loss == "squared":
+            return state.labels - state.scores
+        with np.errstate(over="ignore"):
+            return (1 + state.labels) / 2 - 1 / (1 + np.exp(-state.scores))
+
+    def magnitudes(self, state: Arrived) -> Vector:
+        """Return the magnitudes of the gradients."""
+        return np.abs(self.of(state))
+
+    def __call__(self, state: Arrived) -> tuple[list[npt.NDArray[np.int64]], npt.NDArray[np.uint8]]:
+        """Return the whole numbers that records contribute, and to which leaves."""
+        counts = [np.array(UNITS) if alike else np.full(len(state), UNITS) for alike in self.counts]
+        groups = state.leaf if self.grouped else np.zeros(len(state), np.uint8)
+        return [*counts, quantize(self.of(state), self.clip, UNITS)], groups
+
+
 class _Learner:
     """The state of a fit: the records that have arrived, their scores, and the trees so far.
 
@@ -482,10 +562,8 @@ class _Learner:
         self.learned = 0
         self.batches = 0
         self.arrived = 0.0
-        self.codes: Codes = np.empty((len(thresholds), 0), dtype=np.uint8)
-        self.labels: Vector = np.empty(0)
-        self.scores: Vector = np.empty(0)
-        self.present = slice(0, 0)
+        self.size = 0
+        self.present: list[Kept[Arrived]] = []
 
     def _drawn(self, depth: int) -> Trees:
         """Return trees for all rounds, from public coins."""
@@ -506,28 +584,24 @@ class _Learner:
             self.leaves = np.zeros((len(self.trees), self.trees.leaves))
 
     def arrive(self, batch: Dataset) -> None:
-        """Add the records of a batch, with their scores under the model so far."""
-        codes = code(batch.X, self.thresholds)
-        labels = self.target.scale(batch.y)
-        scores = self._score(codes)
-        before = 0 if self.settings.charged is not None else self.labels.size
-        self.codes = np.concatenate([self.codes, codes], axis=1)
-        self.labels = np.concatenate([self.labels, labels])
-        self.scores = np.concatenate([self.scores, scores])
-        self.present = slice(before, self.labels.size)
+        """Keep what is needed of the records of a batch, with their scores under the model so far."""
+        learned = self.learned
+        known = Trees(self.trees.features[:learned], self.trees.cuts[:learned], self.trees.depth)
+        begin = Begin(self.thresholds, self.target, known, self.leaves[:learned], self.start)
+        present = batch.keep(begin)
+        self.present = [*self.present, present] if self.settings.charged is not None else [present]
         self.batches += 1
+        self.size = batch.records
 
-    def begin(self, batch: Dataset) -> Refusal | None:
+    def begin(self) -> Refusal | None:
         """Release the number of records of a batch and their initial score, and find their clip."""
         settings, fresh = self.settings, self.batches == 1
-        values = self.labels[self.present] if fresh else self._gradients()
-        sums, public = [quantize(values, 1.0, UNITS)], settings.neighboring is Neighboring.REPLACE_ONE
-        if not public:
-            sums = [np.full(values.size, UNITS), *sums]
-        groups = np.zeros(values.size, dtype=np.uint8)
-        *counted, (total,) = self._sums(sums, groups, settings.initial)
+        public = settings.neighboring is Neighboring.REPLACE_ONE
+        counts = () if public else (False,)
+        contributed = Gradient(self.part.loss, counts=counts, labels=fresh, grouped=False)
+        *counted, (total,) = self._sums(contributed, settings.initial)
         *deviations, deviation = _deviations(settings.initial)
-        count = float(values.size) if public else float(counted[0][0])
+        count = float(counted[0][0]) if counted else float(self.size)  # which is public
         if fresh and settings.target_epsilon is not None:
             refusal = missed_target(
                 self.target,
@@ -545,10 +619,11 @@ class _Learner:
         self.arrived = count
         if fresh:
             self._grow()
+        (present,) = self.present
         self.clip = private_quantile(
             self.meter,
-            batch,
-            self._distances,
+            present,
+            Gradient(self.part.loss).magnitudes,
             CLIP_RANK,
             grid=CLIPS,
             epsilon=settings.clip_epsilon,
@@ -563,57 +638,33 @@ class _Learner:
             share = np.clip((1 + mean) / 2, 0.01, 0.99)
             by = float(np.log(share / (1 - share))) if self.batches == 1 else LOGISTIC_GAIN * by
         self.start += by
-        self.scores += by
+        self._change(Step(by))
 
-    def _distances(self, block: Block) -> Vector:
-        """Return the magnitudes of the gradients of records under the model so far."""
-        scores = self._score(code(block.X, self.thresholds))
-        return np.abs(self._gradient(self.target.scale(block.y), scores))
+    def _change(self, step: Step) -> None:
+        for present in self.present:
+            present.change(step)
 
-    def _gradient(self, labels: Vector, scores: Vector) -> Vector:
-        if self.part.loss == "squared":
-            return labels - scores
-        with np.errstate(over="ignore"):
-            return (1 + labels) / 2 - 1 / (1 + np.exp(-scores))
-
-    def _gradients(self) -> Vector:
-        """Return the gradients of the records that learn."""
-        return self._gradient(self.labels[self.present], self.scores[self.present])
-
-    def _score(self, codes: Codes) -> Vector:
-        """Return the scores of records under the model so far."""
-        trees, learned = self.trees, self.learned
-        known = Trees(trees.features[:learned], trees.cuts[:learned], trees.depth)
-        return add_trees(codes, known, self.leaves[:learned], start=self.start)
-
-    def _sums(
-        self, columns: list[npt.NDArray[np.int64]], groups: npt.NDArray[np.uint8], event: Sums
-    ) -> Matrix:
-        """Return noisy sums over the records that learn; earlier records contribute 0."""
-        before = self.present.start
-        if before:
-            columns = [np.concatenate([np.zeros(before, np.int64), column]) for column in columns]
-            groups = np.concatenate([np.zeros(before, np.uint8), groups])
-        noisy: Matrix = self.meter.sums(columns, groups, limits=[UNITS] * len(columns), event=event)
-        return noisy / UNITS
+    def _sums(self, contributed: Gradient, event: Sums) -> Matrix:
+        """Return noisy sums over the records that learn."""
+        limits = [UNITS] * len(noise_of(event)[0])
+        return self.meter.kept_sums(self.present, contributed, limits=limits, event=event) / UNITS
 
     def learn(self) -> None:
         """Learn one round after another from the present records."""
-        settings, present = self.settings, self.present
-        codes, scores, labels = self.codes[:, present], self.scores[present], self.labels[present]
+        settings = self.settings
         # Under replace-one the event has one number for all records, since there are no earlier ones.
         alike = settings.neighboring is Neighboring.REPLACE_ONE
-        count = np.array(UNITS) if alike else np.full(labels.size, UNITS)
-        counts = [count] if len(noise_of(settings.round)[0]) > 1 else []
+        counts = (alike,) * (len(noise_of(settings.round)[0]) - 1)
+        contributed = Gradient(self.part.loss, self.clip, counts)
         step = self._step()
+        values: float | Vector = 0.0
         for t in range(self.learned, self.learned + settings.rounds):
-            leaf = leaves_of_tree(codes, self.trees, t)
-            gradients = quantize(self._gradient(labels, scores), self.clip, UNITS)
+            tree = Trees(self.trees.features[t : t + 1], self.trees.cuts[t : t + 1], self.trees.depth)
+            self._change(Step(values, tree))
             # The event has the leaves of the deepest trees: no record is in those that do not exist.
-            *counted, sums = self._sums([*counts, gradients], leaf, settings.round)[:, : self.trees.leaves]
-            values = step * self.clip * self._means(sums, *counted)
-            self.leaves[t] = values
-            scores += values[leaf]
+            *counted, sums = self._sums(contributed, settings.round)[:, : self.trees.leaves]
+            values = self.leaves[t] = step * self.clip * self._means(sums, *counted)
+        self._change(Step(values))
         self.learned += settings.rounds
 
     def _step(self) -> float:

@@ -75,6 +75,9 @@ class ExactMeter(StageMeter):
         self.asked.append(([np.asarray(column) for column in contributions], np.asarray(groups)))
         return super().sums(contributions, groups, limits=limits, event=event)
 
+    def kept_sums(self, kept, of, **options):
+        return self._sums_of_rows(kept, of, **options)
+
 
 def table(n, seed=0, schema=SCHEMA):
     rng = np.random.default_rng(seed)

@@ -300,6 +300,7 @@ class TukeyRegressor:
         depth = models // MODELS_PER_DEPTH
         kappa = rounding(models, coordinates, settings.depth_epsilon / 2)
         if depth < LEAST_DEPTH or kappa > settings.depth_epsilon / 16:
+            # kit: unreachable, too many models need more records than tables of the kit have
             return Refusal(TOO_FEW if depth < LEAST_DEPTH else TOO_MANY)
         eta = settings.depth_epsilon / 2 - 2 * kappa
         with meter.custom(settings.release_event, proof=PROOF, arithmetic=ARITHMETIC) as sampler:

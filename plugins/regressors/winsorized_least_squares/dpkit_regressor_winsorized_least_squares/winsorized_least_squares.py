@@ -65,6 +65,11 @@ If the released number of records is too small for the selections of step 1 to b
 mean shows that the fences of the target missed it, the outcome is a refusal. With public bounds of the target
 there is never a refusal.
 
+*7. Spread*, with ``intervals = "robust"``. Of x as in step 5 and r the residual of the line G^-1 h of the
+matrix, without ridge, the sum of (c x) (c x)^T for c = clip(r / C, -1, 1) is released with Gaussian noise.
+|c x|^2 <= 5, so its sensitivity is 5, and 5 sqrt(2) under replace-one (``mechanisms.moments``). With it,
+intervals hold where residuals spread with a feature (``dpkit_core.release.intervals``). C is ``clip_of``.
+
 *Privacy.* Steps 1 and 2 are exponential mechanisms, each with its sensitivity in ``mechanisms.fences``; each
 sees columns transformed by earlier releases, record by record, and step 3 is one Gaussian mechanism on rows
 that are functions of one record and of earlier releases. So they compose adaptively. Which columns are
@@ -180,8 +185,17 @@ LAST_CLIP = 0.5
 CERTAINTY = 12.0
 DEVIATIONS = 4.0
 
-#: The norm of a row (1, 2 z / R) of the gradient.
+#: The norm of a row (1, 2 z / R) of the gradient, and of one of the spread.
 GRADIENT_NORM = math.sqrt(5.0)
+
+#: What intervals take residuals for, and the share of the spread in the budget left by fences and radius.
+EQUAL, ROBUST = "equal", "robust"
+SPREAD_SHARE = 0.05
+
+#: The clip of the spread in deviations of residuals, at least and at most, and which part of what all records
+#: add up to its noise may be.
+LEAST_CLIP, LARGEST_CLIP = 4.0, 16.0
+NOISE_OF_SPREAD = 0.1
 
 #: For forecasts: the fences of a normal column in deviations, and the R^2 that noise may cost in a useful
 #: run.
@@ -213,6 +227,8 @@ class WinsorizedSettings:
         Number of refits.
     refit_multiplier
         Noise multiplier of the gradient of each refit; None without refits.
+    spread_multiplier
+        Noise multiplier of the spread; None without one.
     neighboring
         The relation of all events.
     """
@@ -224,10 +240,13 @@ class WinsorizedSettings:
     noise_multiplier: float
     refits: int
     refit_multiplier: float | None
+    spread_multiplier: float | None
     neighboring: Neighboring
 
     @classmethod
-    def of(cls, request: Request, fence_share: float, refits: int, scale: float) -> WinsorizedSettings:
+    def of(
+        cls, request: Request, fence_share: float, refits: int, scale: float, *, robust: bool = False
+    ) -> WinsorizedSettings:
         """Return the settings that cost about ``scale``^2 in zero-concentrated privacy.
 
         An exponential mechanism costs at most epsilon^2 / 8 and a Gaussian 1 / (2 multiplier^2); selections
@@ -243,7 +262,8 @@ class WinsorizedSettings:
         if refits:  # Radius and clip get more at little expense of the fences: odds stay in proportion.
             share /= 1 - fence_share + share
         epsilon = scale * math.sqrt(8 * share / selections)
-        rest = 1 - share
+        spread = SPREAD_SHARE * (1 - share) if robust else 0.0
+        rest = 1 - share - spread
         matrix = rest * (1 - REFIT_SHARE) if refits else rest
         return cls(
             request.k,
@@ -253,6 +273,7 @@ class WinsorizedSettings:
             1 / (scale * math.sqrt(2 * matrix)),
             refits,
             math.sqrt(refits) / (scale * math.sqrt(2 * rest * REFIT_SHARE)) if refits else None,
+            1 / (scale * math.sqrt(2 * spread)) if spread else None,
             request.neighboring,
         )
 
@@ -301,7 +322,17 @@ class WinsorizedSettings:
             radius = reach_event(self.whole_epsilon, self.neighboring, REFIT_RADII.size)
         else:
             radius = quantile_event(self.epsilon, self.neighboring, RADIUS_RANK, RADII.size)
-        return (*fences, radius, matrix, *refits)
+        return (*fences, radius, matrix, *refits, *self.spread_events)
+
+    @property
+    def spread_events(self) -> tuple[Event, ...]:
+        """The event of the spread, if there is one."""
+        if self.spread_multiplier is None:
+            return ()
+        size = self.features + 1
+        return (
+            second_moment_event(self.spread_multiplier, self.neighboring, norm=GRADIENT_NORM, columns=size),
+        )
 
 
 @attrs.frozen
@@ -325,6 +356,9 @@ class WinsorizedLeastSquaresRegressor:
         Whether the time to find fences must not depend on the data.
     refits
         Number of steps on clipped residuals, up to 16; or ``auto``: 3 from five features on, else none.
+    intervals
+        What ``Release.intervals`` takes: ``equal``, that residuals are of about equal variance; or
+        ``robust``, no more than that they are independent, for a twentieth of the budget.
     """
 
     api: ClassVar[int] = 3
@@ -344,6 +378,8 @@ class WinsorizedLeastSquaresRegressor:
     constant_work: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
     refits: int | str = attrs.field(default=BY_RULE, validator=whole_number(0, MOST_REFITS, word=BY_RULE))
 
+    intervals: str = attrs.field(default=EQUAL, validator=attrs.validators.in_((EQUAL, ROBUST)))
+
     def plan(self, request: Request, /) -> StagePlan:
         """Return selections of fences and one noisy matrix, calibrated together.
 
@@ -355,7 +391,8 @@ class WinsorizedLeastSquaresRegressor:
         refits = refits_for(request.k) if self.refits == BY_RULE else int(self.refits)
 
         def settings(scale: float) -> WinsorizedSettings:
-            return WinsorizedSettings.of(request, self.fence_share, refits, scale)
+            robust = self.intervals == ROBUST
+            return WinsorizedSettings.of(request, self.fence_share, refits, scale, robust=robust)
 
         chosen = settings(calibrate_events(lambda s: settings(s).events, request, relative_error=1e-5))
         refusals = {} if chosen.target_epsilon is None else MISSED_TARGET
@@ -414,7 +451,10 @@ class WinsorizedLeastSquaresRegressor:
         line = solve(noisy, deviation, shrinking=bool(settings.refits))
         if settings.refits:
             line = _refitted(data.keep(scale.kept), noisy, line, settings, meter)
-        return scale.model(data.names, line, noisy, deviation)
+        model = scale.model(data.names, line, noisy, deviation)
+        if settings.spread_multiplier is None:
+            return model
+        return _with_spread(model, data, scale, noisy, settings.spread_multiplier, settings, meter)
 
 
 @attrs.frozen
@@ -618,6 +658,56 @@ def _refitted(
     if after_one.has_certain_level(noise):
         return np.append(after_one.level, np.zeros(after_one.slopes.size))
     return line
+
+
+def clip_of(noisy: Matrix, line: Vector, noise: float) -> float:
+    """Return the clip of residuals in the spread, from released numbers: post-processing.
+
+    It is a multiple of their deviation as the matrix has it, larger where the noise allows. The noise has the
+    deviation ``noise`` in units of the clip, and all records add up to their number times their variance.
+
+    >>> clip_of(np.diag([10_000.0, 100.0, 100.0]), np.zeros(2), 5.0)
+    1.4142135623730951
+    """
+    count = max(noisy[0, 0], 1.0)
+    beside = np.append(-line, 1.0)
+    squares = max(float(beside @ noisy @ beside), 2.0**-40 * count)
+    largest = math.sqrt(NOISE_OF_SPREAD * count / noise)
+    return math.sqrt(squares / count) * min(max(largest, LEAST_CLIP), LARGEST_CLIP)
+
+
+def _with_spread(  # noqa: PLR0917 - what a fit knows
+    model: WinsorizedLinearModel,
+    data: AnyDataset,
+    scale: Scale,
+    noisy: Matrix,
+    multiplier: float,
+    settings: WinsorizedSettings,
+    meter: Meter,
+) -> WinsorizedLinearModel:
+    """Return the model with the spread of residuals of the line without ridge, released once."""
+    noise = multiplier * second_moment_sensitivity(GRADIENT_NORM, settings.neighboring)
+    line: Vector = np.linalg.lstsq(noisy[:-1, :-1], noisy[:-1, -1], rcond=None)[0].astype(np.float64)
+    clip = clip_of(noisy, line, noise)
+    spread = gaussian_second_moment(
+        meter,
+        data,
+        functools.partial(_spread, scale=scale, line=line, clip=clip),
+        len(line),
+        norm=GRADIENT_NORM,
+        noise_multiplier=multiplier,
+        neighboring=settings.neighboring,
+    )
+    if model.moments is None:  # of too many features to be kept
+        return model
+    upper = clip * clip * spread[np.triu_indices(len(spread))]
+    moments = attrs.evolve(model.moments, spread=upper, spread_deviation=clip * clip * noise)
+    return attrs.evolve(model, moments=moments)
+
+
+def _spread(block: Block, scale: Scale, line: Vector, clip: float) -> Matrix:
+    kept = scale.kept(block)
+    return _features(kept) * _clipped(kept, line, clip)
 
 
 def _features(block: Block) -> Matrix:

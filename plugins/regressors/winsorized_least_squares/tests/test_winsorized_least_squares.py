@@ -314,7 +314,7 @@ def test_budgets_and_accountants_without_gaussian_noise_are_refused():
 
 
 @pytest.mark.slow
-@parametrize_with_checks([partial(WinsorizedLeastSquaresRegressor, refits=2)])
+@parametrize_with_checks([partial(WinsorizedLeastSquaresRegressor, refits=2, intervals="robust")])
 def test_conforms(check):
     check()
 
@@ -365,6 +365,71 @@ def test_intervals_of_releases_hold_the_projection_that_they_are_about():
         intervals, truth = release.intervals(), projection(release.model, *population)
         held.append((intervals.bounds[:, 0] <= truth) & (truth <= intervals.bounds[:, 1]))
     assert 0.91 <= np.mean(held) <= 0.99  # 120 runs; docs/results/intervals.md has 300 of each table
+
+
+@pytest.mark.slow
+def test_robust_intervals_hold_where_residuals_spread_with_a_feature_and_others_do_not():
+    def table(n, rng):
+        X = rng.uniform(size=(n, 2))
+        return X, X @ [2.0, 1.0] + rng.normal(0, 1, n) * (0.2 + 2 * X[:, 0] ** 2)
+
+    schema = Schema.numeric("ab", "y", bounds={"a": (0, 1), "b": (0, 1), "y": (-8, 12)})
+    population, held = table(200_000, np.random.default_rng(0)), {}
+    for intervals in ("equal", "robust"):
+        part = WinsorizedLeastSquaresRegressor(intervals=intervals)
+        plan = compose(regressor=part).plan(schema, Budget(10.0, 1e-6))
+        found = []
+        for run in range(80):
+            data = Dataset.from_arrays(*table(10_000, np.random.default_rng(1 + run)), schema)
+            release = plan.run(data, randomness=Randomness.from_seed(run))
+            bounds, truth = release.intervals().bounds, projection(release.model, *population)
+            found.append((bounds[:, 0] <= truth) & (truth <= bounds[:, 1]))
+        held[intervals] = np.mean(found, axis=0)
+    assert held["robust"].min() >= 0.87  # 80 runs; docs/results/intervals.md has 1 000 of each table
+    assert 0.91 <= held["robust"].mean() <= 0.99
+
+
+@RELATIONS
+def test_the_spread_moves_by_its_sensitivity_and_no_further(relation):
+    rng, line = np.random.default_rng(3), np.array([0.1, 0.5, -0.2])
+    scale = module.Scale([Fences(0.0, 1.0), Fences(0.0, 1.0)], Fences(0.0, 1.0), 0.5)
+    part = WinsorizedLeastSquaresRegressor(intervals="robust")
+    public = schema("ab", relation=relation)
+    request = Request(public, 2, BUDGET, ReferenceAccountant(relation))
+    (event,) = part.plan(request).settings_as(module.WinsorizedSettings).spread_events
+
+    def total(X, y):
+        rows = module._spread(Block(X, y), scale, line, 0.05)
+        return moments.flatten(rows.T @ rows)
+
+    moved = []
+    for _ in range(200):
+        X, y = rng.uniform(-1, 1, size=(4, 2)), rng.choice([-1.0, 1.0, 0.0], 4)
+        one = total(X[:-1], y[:-1])
+        other = total(X, y) if relation is AR else total(X[1:], y[1:])
+        moved.append(np.linalg.norm(other - one))
+    assert event.sensitivity / 2 < max(moved) <= event.sensitivity  # half of it would be a lie
+
+
+def test_the_spread_costs_a_twentieth_and_is_kept():
+    public = schema("ab", {"a": (0, 1), "b": (0, 1), "y": (-8, 12)})
+    plain, robust = (
+        compose(regressor=WinsorizedLeastSquaresRegressor(intervals=word)).plan(public, BUDGET)
+        for word in ("equal", "robust")
+    )
+    *_, last = robust.events
+    ratio = (robust.events[-2].event.noise_multiplier / plain.events[-1].event.noise_multiplier) ** 2
+    assert ratio == pytest.approx(1 / 0.95, rel=0.02)
+    assert robust.epsilon <= BUDGET.epsilon
+    X = np.random.default_rng(0).uniform(size=(5000, 2))
+    release = robust.run(Dataset.from_arrays(X, X.sum(axis=1), public))
+    kept = release.model.moments
+    assert len(kept.spread) == last.event.shape[0]
+    assert Release.from_document(release.to_document()) == release
+    assert verify(release).confirmed
+    assert "do not take their variance to be equal" in " ".join(str(release.intervals()).split())
+    with pytest.raises(ValueError, match="intervals"):
+        WinsorizedLeastSquaresRegressor(intervals="bootstrap")
 
 
 @pytest.mark.slow

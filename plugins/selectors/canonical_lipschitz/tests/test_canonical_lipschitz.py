@@ -358,7 +358,6 @@ def test_rounding_is_paid_by_epsilon(monkeypatch):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @parametrize_with_checks([CanonicalLipschitzSelector])
 def test_conforms(check):
     check()

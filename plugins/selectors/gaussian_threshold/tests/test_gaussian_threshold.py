@@ -167,7 +167,6 @@ def test_scores_are_read_off_what_was_released():
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @parametrize_with_checks([GaussianThresholdSelector])
 def test_conforms(check):
     check()

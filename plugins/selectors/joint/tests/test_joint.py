@@ -241,7 +241,6 @@ def test_what_cannot_be_kept_is_refused():
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @parametrize_with_checks([JointSelector])
 def test_conforms(check):
     check()

@@ -151,6 +151,7 @@ class OneshotLaplaceSelector:
             candidates = sampler.permutation(np.flatnonzero(scores.candidates))
             noise = sampler.discrete_laplace(grid.scale, candidates.size)
         noisy = grid.snap(scores.values[candidates]) + noise
+        # kit: unreachable, every round that is planned has a number of picks
         return tuple(candidates[_largest(noisy, scores.round.picks or 0)].tolist())
 
 

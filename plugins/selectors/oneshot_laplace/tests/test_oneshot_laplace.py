@@ -242,7 +242,6 @@ def test_what_cannot_be_kept_is_refused():
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @parametrize_with_checks([OneshotLaplaceSelector])
 def test_conforms(check):
     check()

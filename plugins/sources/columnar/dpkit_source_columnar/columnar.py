@@ -7,6 +7,7 @@ same columns is checked by their footers and headers, not their records.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -87,8 +88,8 @@ class ColumnarSource:
             yield from file.batches(tuple(wanted), rows)
 
     def parts(self) -> tuple[ColumnarSource, ...]:
-        """Return each file as a source of its own, in order."""
-        return tuple(attrs.evolve(self, files=(file,)) for file in self._files)
+        """Return each file as a source of its own, in order, for processes that may have other folders."""
+        return tuple(attrs.evolve(self, files=(file.anywhere(),)) for file in self._files)
 
     def close(self) -> None:
         """Do nothing: between two passes, no file is open."""
@@ -119,6 +120,11 @@ class _File:
             place = "in its folder's name, too" if twice in keys else "twice"
             raise InvalidData(f"{called}: column {twice!r} appears {place}; rename or remove one of them")
         return cls(called, own, keys, files, info.path, info.size, info.mtime_ns)
+
+    def anywhere(self) -> _File:
+        """Return the same file by a path that does not depend on the current folder."""
+        near = self._files.type_name == "local"
+        return attrs.evolve(self, path=os.path.abspath(self._path)) if near else self
 
     @property
     def fields(self) -> pa.Schema:

@@ -135,7 +135,7 @@ class AsItComes:
         self._database.close()
 
 
-@pytest.mark.first(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "silent"), [(loose, False), (good, True)])
 def test_the_driver_of_sqlite_as_it_comes_would_be_found(sqlite, rows, silent):
     with pytest.raises(CheckFailed):

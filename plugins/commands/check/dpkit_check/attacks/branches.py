@@ -18,6 +18,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -27,7 +28,7 @@ import numpy as np
 from dpkit_check.attacks.draws import share
 from dpkit_check.cases.parts import chooses, class_of, each_variant, kind_of, two_options
 from dpkit_check.cases.plans import REFUSALS, denial, failure_allowed
-from dpkit_check.cases.regressors import RegressorCase, served
+from dpkit_check.cases.regressors import RegressorCase, filtered, served
 from dpkit_check.cases.scenes import Case, judged
 from dpkit_check.cases.scenes import Pair as Worlds
 from dpkit_check.cases.scorers import ScorerCase
@@ -35,9 +36,11 @@ from dpkit_check.cases.selectors import SelectorCase, planned_selection
 from dpkit_check.climb import NORMS, ROUNDING
 from dpkit_check.instrument import Transcript
 from dpkit_check.options import options_of
+from dpkit_check.paid import planned_delta, unpaid
 from dpkit_check.products import NoLaw, Product, product_of
 from dpkit_check.reading import watched
 from dpkit_check.recipes import (
+    CATEGORY,
     CLASSES,
     HISTORIES,
     METHODS,
@@ -48,11 +51,13 @@ from dpkit_check.recipes import (
     HistoryRecipe,
     ScoresRecipe,
     TableRecipe,
+    told,
 )
 from dpkit_check.search import worlds
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
 from dpkit_check.worlds import FORMS as FORMED
 from dpkit_check.worlds import Population, takes_classes
+from dpkit_core.arrays import Matrix
 from dpkit_core.data.dataset import SparseDataset
 from dpkit_core.data.schema import Schema
 from dpkit_core.pipeline.parts import BATCHES, FORMS, forms_of
@@ -69,8 +74,17 @@ WORLDS = {"scorer": 500, "selector": 500, "regressor": 240, "accountant": 50}
 # Products of the laws of more events take seconds.
 _SAMPLES = 3
 
-# Some forecasts take long: they are asked for in so many worlds, and in every such one after these.
+# On what each share is tried at its end.
+_PLANNED = (TABLES[0], TableRecipe(target=CATEGORY))
+
+# Some forecasts take long: of worlds after the first, they are asked for in every so many.
 _FORETOLD = 24
+
+# Of a stream.
+_BATCHES = 3
+
+# By how much a sum of epsilons may be rounded down.
+_ROUNDED = 2.0**-40
 
 # A table with more numbers costs as much as a hundred others.
 _CELLS = 150_000
@@ -90,23 +104,25 @@ def check_every_branch_keeps_the_law(make: Factory[Any], trial: Trial) -> Eviden
     beside which the code does something else.
     """
     kind = kind_of(make)
-    variants = each_variant(make) if kind != "accountant" else (make,)
     law, starts = _LAWS[kind]
     worst: list[float] = []
     watch = watched(class_of(make))
     constants = Constants(*watch.constants())
-    if kind != "accountant":
-        variants = (*variants, *two_options(make), *_by_words(make, constants))
+    variants, methods = _all_variants(make, kind, constants)
     rng = np.random.default_rng([trial.seed, 26])
     begun = [*starts]
     for v in range(1, len(variants)):
-        method = kind != "selector" and chooses(variants[v], make)
-        begun += [attrs.evolve(start, variant=v) for start in (METHODS if method else starts[:1])]
+        begun += [attrs.evolve(start, variant=v) for start in methods.get(v, starts[:1])]
     tried = 0
     try:
         with watch:
             if kind != "accountant":
                 _construct(make, variants)
+            if kind == "regressor" and isinstance(make(), Forecasting):
+                for one, recipe in ((one, TABLES[0]) for one in each_variant(make)):
+                    case = served(one, recipe.schema(), Budget(recipe.epsilon, recipe.delta))
+                    if isinstance(case, RegressorCase):
+                        _foretell(one, case)
             most = (
                 _affordable(make, WORLDS[kind] * trial.effort)
                 if kind == "regressor"
@@ -118,9 +134,10 @@ def check_every_branch_keeps_the_law(make: Factory[Any], trial: Trial) -> Eviden
                 try:
                     reached = law(variants, world, tried)
                 except CheckFailed as failure:
-                    failure.args = (f"world {tried}{_told(world)}: {failure}",)
+                    plainest, failure = _shrunk(partial(law, variants, tried=tried), world, failure)
+                    failure.args = (f"world {tried}{told(plainest)}: {failure}",)
                     failure.samples = tried
-                    raise
+                    raise failure from None
                 if reached is not None:
                     worst.append(reached)
     finally:
@@ -131,18 +148,43 @@ def check_every_branch_keeps_the_law(make: Factory[Any], trial: Trial) -> Eviden
     return Evidence(f"{max(worst):.3f} of what was declared reached", len(worst))
 
 
+def _all_variants(
+    make: Factory[Any], kind: str, constants: Constants
+) -> tuple[tuple[Factory[Any], ...], dict[int, Sequence[Any]]]:
+    """Return what makes the part, with which options; and on what those are tried that choose a method."""
+    if kind == "accountant":
+        return (make,), {}
+    variants = (*each_variant(make), *two_options(make), *_by_words(make, constants))
+    if kind == "selector":
+        return variants, {}
+    methods: dict[int, Sequence[Any]] = {v: METHODS for v, one in enumerate(variants) if chooses(one, make)}
+    at_one = _at_one(make)
+    methods |= {len(variants) + number: _PLANNED for number in range(len(at_one))}
+    return (*variants, *at_one), methods
+
+
+def _shrunk(law: Callable[[Any], object], world: Any, failure: CheckFailed) -> tuple[Any, CheckFailed]:
+    """Return the plainest world that fails, with one field undone after another, and what fails there."""
+    plain = type(world)()
+    names = [a.name for a in attrs.fields(type(world)) if a.name != "records"]
+    smaller = [{"records": n} for n in (1, 2, 3, 5, 12) if n < getattr(world, "records", 0)]
+    for change in (*({name: getattr(plain, name)} for name in names), *smaller):
+        other = attrs.evolve(world, **change)
+        if other == world or ("records" in change and change["records"] >= world.records):
+            continue
+        try:
+            law(other)
+        except CheckFailed as again:
+            world, failure = other, again
+        except Exception:
+            continue
+    return world, failure
+
+
 def _affordable(make: Factory[Any], most: int) -> int:
     """Return how many worlds to make of a regressor: half as many where a fit asks the meter often."""
     case = served(make, TABLES[0].schema(), Budget(1.0, 1e-6))
     return max(most * 2 // 5, case.affordable(most)) if isinstance(case, RegressorCase) else most
-
-
-def _told(world: Any) -> str:
-    """Return a recipe in words, in brackets: the fields in which it is unlike the plainest."""
-    plain = type(world)()
-    fields = attrs.asdict(world, recurse=False)
-    unlike = [f"{name} = {value!r}" for name, value in fields.items() if value != getattr(plain, name)]
-    return f" ({', '.join(unlike)})" if unlike else ""
 
 
 def _by_words(make: Factory[Any], constants: Constants) -> list[Factory[Any]]:
@@ -157,6 +199,23 @@ def _by_words(make: Factory[Any], constants: Constants) -> list[Factory[Any]]:
             with suppress(Exception):  # the part says which values it accepts
                 other()
                 found.append(other)
+    return found
+
+
+def _at_one(make: Factory[Any]) -> list[Factory[Any]]:
+    """Return what makes the part by each word of an option that lists words, and with a share at 1."""
+    found = list[Factory[Any]]()
+    for one in each_variant(make)[1:]:
+        if not chooses(one, make):
+            continue
+        part = one()
+        for field in attrs.fields(type(part)) if attrs.has(type(part)) else ():
+            value = getattr(part, field.name)
+            if field.init and type(value) is float and 0 < value < 1:
+                other = partial(one, **{field.alias or field.name: 1.0})
+                with suppress(Exception):  # the part says which values it accepts
+                    other()
+                    found.append(other)
     return found
 
 
@@ -175,6 +234,32 @@ def _construct(make: Factory[Any], variants: Sequence[Factory[Any]]) -> None:
     for given in (large, *({**one, **other} for one, other in itertools.combinations(others, 2))):
         with suppress(ValueError, TypeError):
             make(**given)
+
+
+def _foretell(make: Factory[Any], case: RegressorCase) -> None:
+    """Ask for all forecasts of a plan: of one table, of batches, and with accounts of records."""
+    part: Any = case.part
+    if not isinstance(part, Forecasting):
+        return
+    streams = (
+        [served(make, case.schema, case.request.budget, batches=_BATCHES)]
+        if BATCHES in forms_of(case.part)
+        else []
+    )
+    for one in (case, *streams, *filtered(make, case)):
+        forecasts = part.forecast(one.plan, one.request) if isinstance(one, RegressorCase) else ()
+        require(all(one.sentence for one in forecasts), f"a forecast without a sentence: {forecasts!r}")
+
+
+def _streams(population: Population, world: TableRecipe) -> tuple[list[Matrix], list[Matrix]]:
+    """Return both tables in batches, which have all other records in common."""
+    pair = population.datasets(world.pair(population))
+    one, other = (np.column_stack([data.X, data.y]) for data in pair)
+    row = world.pair(population).row
+    ends = np.linspace(0, len(one), _BATCHES + 1).astype(int)[1:-1]
+    less = len(one) - len(other)
+    shorter = ends - np.clip(ends - row, 0, less)
+    return np.split(one, ends), np.split(other, shorter)
 
 
 def _tables(world: TableRecipe) -> tuple[Population, tuple[Any, Any]] | None:
@@ -264,7 +349,8 @@ def scores_keep_the_law(
     most = {"linf": declared.linf, "range": declared.range}
     slack = ROUNDING * float(max(np.abs(one).max(), np.abs(other).max()))
     worst = 0.0
-    for norm, limit in most.items():
+    for norm, each in most.items():
+        limit = each * case.most_records
         moved = NORMS[norm](one - other)
         require(
             moved - slack <= limit * (1 + 1e-9),
@@ -303,18 +389,51 @@ def draws_keep_the_law(
     """Return which share of a planned sensitivity neighbors reach, after the same answers; fail above 1.
 
     Fails, too, where one of them makes other draws, gets more answers than it pays for, or releases
-    something else. Where a mechanism of the part's own is opened, its answers are not all that it uses, and
-    what a delta may pay for is left to other checks.
+    something else; where the plan has a delta, it may after answers whose chance that delta pays for. Where
+    noise of the part's own is hidden, its answers are not all that it uses, and other checks judge it.
     """
     if not case.plan.events:
         return 0.0
+    runs = partial(_two_runs, case, pair, form)
     first = Transcript(pushed=pushed, seed=seed)
-    given = iter((first, None))
-    second: list[Transcript] = []
+    second = first.follower()
+    try:
+        reached = runs(first, second)
+    except CheckFailed:
+        if not (failure_allowed(case.plan) and first.own):
+            raise
+        reached = 0.0
+    if failure_allowed(case.plan) and first.own and not (first.opaque or isinstance(case, ScorerCase)):
+        require_paid(case, pair, runs, seed)
+    return reached
+
+
+def require_paid(
+    case: Case, pair: Worlds, runs: Callable[[Transcript, Transcript], float], seed: int
+) -> None:
+    """Fail where neighbors differ, after the same answers, with more than the chance that is planned."""
+
+    def differ(given: Sequence[Any], seed: int) -> tuple[bool, Transcript, Transcript]:
+        first = Transcript(given, seed=seed)
+        second = first.follower()
+        try:
+            runs(first, second)
+        except CheckFailed as failure:
+            why.append(str(failure))
+            return True, first, second
+        return False, first, second
+
+    why: list[str] = []
+    if case.most_records == 1 and (found := unpaid(differ, planned_delta(case.plan), seed)):
+        raise CheckFailed(f"{found}, between {case.beside(pair)} ({case.name}): {why[-1]}")
+
+
+def _two_runs(case: Case, pair: Worlds, form: str, first: Transcript, second: Transcript) -> float:
+    """Return which share of a planned sensitivity two runs reach, after the first's answers."""
+    given = iter((first, second))
 
     def run(world: Any) -> tuple[str, int]:
-        transcript = next(given) or first.follower()
-        second.append(transcript)
+        transcript = next(given)
         if isinstance(case, ScorerCase | RegressorCase):
             world = formed(world, case.schema, form)
         if isinstance(case, RegressorCase):
@@ -326,21 +445,20 @@ def draws_keep_the_law(
     try:
         outcomes = _both(case, pair, run)
     except CheckFailed:
-        if first.opaque or first.own or any(t.opaque or t.own for t in second):
+        if any(t.opaque or (t.own and not failure_allowed(case.plan)) for t in (first, second)):
             return 0.0  # answers of one run do not fit another
         raise
-    other = second[-1]
-    if outcomes is None or first.opaque or other.opaque:
+    if outcomes is None or first.opaque or second.opaque or (first.aside and second.aside):
         return 0.0
     (released, made), (others, _) = outcomes
-    if not (first.own or other.own):
+    if not (first.own or second.own):
         require(
             len(first.answers) <= made,
             f"{len(first.answers)} answers of the meter, {made} are paid ({case.name})",
         )
-    shapes = [[None if a is None else a.values.shape for a in t.asked] for t in (first, other)]
+    shapes = [[None if a is None else a.values.shape for a in t.asked] for t in (first, second)]
     settings = [
-        [None if a is None else (a.norm, a.sensitivity, a.scale) for a in t.asked] for t in (first, other)
+        [None if a is None else (a.norm, a.sensitivity, a.scale) for a in t.asked] for t in (first, second)
     ]
     for what, found in (("shapes", shapes), ("settings", settings)):
         require(
@@ -348,15 +466,13 @@ def draws_keep_the_law(
             f"after the same answers, neighbors ask the meter for other {what}: {found[0]} and {found[1]}, "
             f"between {case.beside(pair)} ({case.name})",
         )
-    reached = share(case, pair, first, other)
-    paid = failure_allowed(case.plan) and first.own
-    if isinstance(case, ScorerCase) or paid:
-        return reached
-    require(
-        released == others,
-        f"given the same answers from the meter, two runs release {released} and {others}, on "
-        f"{case.beside(pair)} ({case.name})",
-    )
+    reached = share(case, pair, first, second)
+    if not isinstance(case, ScorerCase):
+        require(
+            released == others,
+            f"given the same answers from the meter, two runs release {released} and {others}, on "
+            f"{case.beside(pair)} ({case.name})",
+        )
     return reached
 
 
@@ -425,7 +541,9 @@ def picks_keep_the_law(case: SelectorCase, pair: Worlds, *, seed: int) -> float:
     return 0.0
 
 
-def _regressor_law(variants: Sequence[Factory[Any]], world: TableRecipe, tried: int) -> float | None:
+def _regressor_law(  # noqa: PLR0911 - one for each reason why there is nothing to compare
+    variants: Sequence[Factory[Any]], world: TableRecipe, tried: int
+) -> float | None:
     schema = _schema(world)
     if schema is None:
         return None
@@ -436,13 +554,8 @@ def _regressor_law(variants: Sequence[Factory[Any]], world: TableRecipe, tried: 
     part: Any = case.part
     if world.target == CLASSES and not takes_classes(part):
         return None  # none of its plans is for classes
-    if isinstance(part, Forecasting) and (tried <= _FORETOLD or not tried % _FORETOLD):
-        streams = (
-            [served(make, schema, case.request.budget, batches=3)] if BATCHES in forms_of(case.part) else []
-        )
-        for one in (case, *streams):
-            forecasts = part.forecast(one.plan, one.request) if isinstance(one, RegressorCase) else ()
-            require(all(one.sentence for one in forecasts), f"a forecast without a sentence: {forecasts!r}")
+    if tried <= len(TABLES) or not tried % _FORETOLD:
+        _foretell(make, case)
     if isinstance(part, Iterating):
         part.iterates(schema)
     if denial(case.plan):
@@ -451,6 +564,12 @@ def _regressor_law(variants: Sequence[Factory[Any]], world: TableRecipe, tried: 
     if made is None:
         return None
     form = _form(world, case.part)
+    if form == BATCHES:
+        streaming = served(make, schema, case.request.budget, batches=_BATCHES)
+        if not isinstance(streaming, RegressorCase):
+            return None
+        streams = _streams(made[0], world)
+        return draws_keep_the_law(streaming, streams, seed=world.seed, samples=tried)
     return draws_keep_the_law(
         case, made[1], seed=world.seed, pushed=_pushed(world, case), form=form, samples=tried
     )
@@ -472,9 +591,11 @@ def _accountant_law(variants: Sequence[Factory[Any]], world: HistoryRecipe, trie
     if not world.different:
         _require_order(fresh, charged, deltas, epsilons, said)
         _require_counts(fresh, charged, deltas)
-    least = math.fsum(count * attained_loss(event) for event, count in charged)
+    losses = [(attained_loss(event), count) for event, count in charged]
+    bounded = all(map(math.isfinite, (loss for loss, _ in losses)))
+    least = float(sum(Fraction(loss) * count for loss, count in losses)) if bounded else math.inf
     require(
-        epsilons[0] >= least * (1 - 1e-9),
+        epsilons[0] >= least * (1 - _ROUNDED),
         f"epsilon(0) is {epsilons[0]:.9g}; mechanisms with these events lose {least:.9g} "
         f"together, after {said}",
     )

@@ -301,7 +301,7 @@ def regressions(
                     case = attrs.evolve(case, sizes=sizes)
                     yield case
                     if schema is worlds[0]:
-                        yield from _filtered(make, case)
+                        yield from filtered(make, case)
 
     return offered(asked(), "the regressor rejects every request of the kit as unsuitable")
 
@@ -342,7 +342,7 @@ def _first_served(make: Factory[Regressor], budget: Budget, neighboring: Neighbo
     return [found[name] for name in names if isinstance(served(make, found[name], budget), RegressorCase)][:1]
 
 
-def _filtered(make: Factory[Regressor], case: RegressorCase) -> Iterator[RegressorCase]:
+def filtered(make: Factory[Regressor], case: RegressorCase) -> Iterator[RegressorCase]:
     """Yield what the regressor plans for an accountant with accounts of records, if that is a filter."""
     for maker in accountants(("individual_filter",))[1:]:
         found = _regression(make, maker, case.schema, case.request.k, case.request.budget)
@@ -415,7 +415,7 @@ def personal(make: Factory[Regressor]) -> Iterator[RegressorCase]:
             case = next((case for case in cases if isinstance(case, RegressorCase)), cases[-1])
             yield case
             if isinstance(case, RegressorCase):
-                yield from _filtered(make, case)
+                yield from filtered(make, case)
                 if draws(case.plan) > EASY_DRAWS:
                     break  # one schema takes so long that it has to do
 

@@ -1,0 +1,72 @@
+"""Measures by how much R^2 on the records that a model was fitted to is above that on others.
+
+Six shapes of 2 000 and 20 000 records, trees and a line, epsilon .3, 1 and 4, without the noise of the score;
+differences cut at the .005- and .995-quantile of the target. ``docs/howto/score-a-model.md`` quotes it::
+
+    uv run python docs/results/optimism.py
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpkit_core import Budget, Dataset, Randomness, Schema, compose
+
+SEEDS = 8
+Table = tuple[np.ndarray, np.ndarray]
+
+
+def shapes(n: int, rng: np.random.Generator) -> dict[str, Table]:
+    """Return name -> a table of ten columns."""
+    X = rng.normal(size=(n, 10))
+    e = rng.normal(size=n)
+    steps = (X[:, 0] > 0) * 2.0 + (X[:, 1] > 0.5) * (X[:, 2] > 0) * 3
+    return {
+        "line": (X, X[:, :5] @ [1.0, -0.5, 0.8, -0.7, 0.3] + e),
+        "steps": (X, steps + e),
+        "waves": (X, 3 * np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + e),
+        "weak": (X, 0.3 * X[:, 0] + e),
+        "noise": (X, e),
+        "heavy": (X, X[:, :3] @ [1.0, 1.0, 1.0] + rng.standard_t(2.5, size=n)),
+    }
+
+
+def capped(y: np.ndarray, said: np.ndarray) -> float:
+    """Return R^2 with differences cut."""
+    center = y.mean()
+    cap = np.abs(np.quantile(y, [0.005, 0.995]) - center).max()
+    u = np.clip(y - center, -cap, cap)
+    return float(1 - np.minimum((y - said) ** 2, cap**2).sum() / ((u - u.mean()) ** 2).sum())
+
+
+def main() -> None:
+    """Print the table."""
+    schema = Schema.numeric([f"x{j}" for j in range(10)], "y")
+    print("| part | records | epsilon | fits | optimism, median | one of ten above | largest |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
+    for part in ("boosted_trees", "winsorized_least_squares"):
+        for n in (2000, 20_000):
+            for epsilon in (0.3, 1.0, 4.0):
+                plan = compose(regressor=part).plan(schema, Budget(epsilon, 1e-6))
+                found = []
+                for seed in range(SEEDS):
+                    rng = np.random.default_rng(seed)
+                    fitted, others = shapes(n, rng), shapes(50_000, rng)
+                    for name, (X, y) in fitted.items():
+                        data = Dataset.from_arrays(X, y, schema)
+                        model = plan.run(data, randomness=Randomness.from_seed(seed)).model
+                        if model is not None:
+                            found.append(
+                                capped(y, model.predict(X))
+                                - capped(others[name][1], model.predict(others[name][0]))
+                            )
+                median, ninth = np.quantile(found, [0.5, 0.9])
+                print(
+                    f"| {part} | {n} | {epsilon:g} | {len(found)} | {median:.3f} | {ninth:.3f} | "
+                    f"{max(found):.3f} |",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""``dpkit evaluate``: how good a released model is, by the records of a table, for a budget of its own."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpkit_core.commands.options import (
+    AnywayOption,
+    ForceOption,
+    Format,
+    FormatOption,
+    LedgerOptions,
+    OutputOption,
+    ReadingOptions,
+    SeedOption,
+    aside,
+    grouped,
+    names_of,
+    note,
+)
+from dpkit_core.privacy.budget import Budget
+from dpkit_core.release.evaluation import FITTED, HELD_OUT, OTHER
+
+
+class Which(enum.StrEnum):
+    """Which records of the table score the model."""
+
+    HELD_OUT = HELD_OUT
+    FITTED = FITTED
+    OTHER = OTHER
+
+
+@grouped
+def evaluate(
+    release: Annotated[
+        Path, typer.Argument(metavar="RELEASE", help="A release that has a model, which nothing changes.")
+    ],
+    data: Annotated[str, typer.Argument(metavar="DATA", help="The private table, as for compose.")],
+    *,
+    epsilon: Annotated[
+        float,
+        typer.Option(
+            metavar="E", help="What the score may cost, beside what the model has cost.", show_default=False
+        ),
+    ],
+    delta: Annotated[float, typer.Option(metavar="D", help="As for compose.")] = 1e-6,
+    of: Annotated[
+        Which | None,
+        typer.Option(
+            "--of",
+            help="By which records: held-out, those that the release held out; fitted, those that the model "
+            "was fitted to, which is optimistic; other, those of a table that, as you say, shares none.",
+            show_default="held-out if the release held some out, else fitted",
+        ),
+    ] = None,
+    accountant: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Computes the total from the events.",
+            autocompletion=names_of("accountants"),
+            show_default="as for compose",
+        ),
+    ] = None,
+    ledger: LedgerOptions,
+    reading: ReadingOptions,
+    seed: SeedOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan and stop. Nothing is spent.")
+    ] = False,
+    output: OutputOption = Path("evaluation.json"),
+    force: ForceOption = False,
+    anyway: AnywayOption = False,
+    format: FormatOption = Format.TABLE,
+) -> None:
+    """Score the model of RELEASE by the records of DATA, privately: capped R2, or accuracy, with an interval.
+
+    This is a run of its own, which costs what --epsilon says. `dpkit compose --evaluate` holds records out
+    and scores the model by them at no cost.
+
+    Exit codes as for compose.
+    """
+    from dpkit_core.commands.execute import execute
+    from dpkit_core.commands.outputs import outputs
+    from dpkit_core.pipeline.request import to_evaluate
+    from dpkit_core.release.release import Release
+
+    budget = Budget(epsilon, delta)
+    paid_by = ledger.payer(budget)
+    with outputs(None if dry_run else output, force=force, inputs=(release, data)) as files:
+        with aside():
+            which = None if of is None else of.value
+            agreed = to_evaluate(
+                Release.read(release),
+                budget,
+                data,
+                which,
+                accountant=accountant,
+                reading=reading.read_options(),
+                report=note,
+            )
+        execute(agreed, files, seed=seed, format=format, paid_by=paid_by, sign=ledger.sign, anyway=anyway)

@@ -1,0 +1,81 @@
+"""An attack on parts that say that several parties can run them together."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpkit_check.attacks.answers import require_one_release
+from dpkit_check.cases.parts import class_of, each_variant
+from dpkit_check.cases.plans import ADD_REMOVE
+from dpkit_check.cases.regressors import RegressorCase, regressions
+from dpkit_check.instrument import Asked, Transcript
+from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack
+from dpkit_core.data.dataset import Dataset
+from dpkit_core.privacy.events import Gaussian, expand
+from dpkit_core.protocols import Regressor
+
+#: A sum of whole numbers becomes a float64 once in each piece and once in the whole: far less, in units of
+#: the sensitivity, than the 2^-15 by which each is rounded to the grid.
+ROUNDING = 2.0**-20
+
+
+@attack("numerical", kinds=("regressor",))
+def check_values_add_up_over_parties(make: Factory[Regressor], trial: Trial) -> Evidence:
+    """What an additive part asks noise for on a table is the sum of what it asks for on three pieces of it.
+
+    Only of parts that declare ``additive``, with the first options by which they plan nothing but Gaussian
+    noise under add-remove. The
+    pieces, one of which is a single record, get the answers of the whole table, as parties get those of all,
+    and must end with its model: else a model tells what one party alone knows.
+
+    If this fails: ask for noise on sums over records, before any of ``max``, ``clip``, ``sqrt`` or division;
+    what is done to a sum comes after its noise. Never use ``data.records`` or another number that one party
+    has: ask for their sum. Or leave ``additive`` out.
+    """
+    if not getattr(class_of(make), "additive", False):
+        raise NotApplicable("the part does not declare that it is additive")
+    compared = 0
+    for one in each_variant(make):
+        for case in regressions(one, every_schema=True):
+            gaussian = all(type(event) is Gaussian for event in expand(case.plan.events))
+            if case.request.neighboring is ADD_REMOVE and gaussian:
+                compared += _added_up(case, trial)
+        if compared:
+            break
+    else:
+        raise CheckFailed(
+            "the part declares additive, and under add-remove it plans other than Gaussian noise whatever "
+            "its options, so no parties can run it together"
+        )
+    return Evidence(f"{compared} values of three pieces add up", compared)
+
+
+def _added_up(case: RegressorCase, trial: Trial) -> int:
+    """Return how many values of pieces were compared with those of the whole."""
+    whole = case.spread(trial.seed)
+    asked = Transcript(seed=trial.seed)
+    released = case.released(whole, asked)
+    middle = 1 + whole.records // 3
+    parts: list[Transcript] = []
+    for places in (slice(0, 1), slice(1, middle), slice(middle, None)):
+        piece = Dataset.from_arrays(whole.X[places], whole.y[places], case.schema)
+        parts.append(asked.follower())
+        require_one_release(case, (whole, piece), released, case.released(piece, parts[-1]))
+    for number, values in enumerate(zip(asked.asked, *(part.asked for part in parts), strict=True)):
+        _require_sum(case, number, values)
+    return len(asked.asked)
+
+
+def _require_sum(case: RegressorCase, number: int, values: tuple[Asked | None, ...]) -> None:
+    seen = [value for value in values if value is not None]
+    if len(seen) < len(values):
+        raise NotApplicable("the part draws by itself, so what it asks noise for is not seen")
+    whole, total = seen[0], np.sum([part.values for part in seen[1:]], axis=0)
+    largest = np.abs([part.values for part in seen]).max(initial=0.0)
+    off = np.abs(total - whole.values).max(initial=0.0)
+    if not off <= ROUNDING * (whole.sensitivity + largest):
+        raise CheckFailed(
+            f"draw {number + 1}: what the part asks noise for on three pieces of a table adds up to "
+            f"something else than on the whole, by {off:.3g} where a record moves it by "
+            f"{whole.sensitivity:.3g} at most ({case.name})"
+        )

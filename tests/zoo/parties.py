@@ -1,0 +1,33 @@
+"""Lies of parts that say that several parties can run them together."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from zoo.rows import honest, lie
+from zoo.twins import GaussianLines
+
+
+@honest
+class PartyLines(GaussianLines):
+    """Lines whose sums over all records are those of parties, added up."""
+
+    additive: ClassVar[bool] = True
+
+
+@lie("values_add_up_over_parties", "default")
+class CappedTotals(PartyLines):
+    """Sums are cut off at a public number, as private as they were: three of them do not add up."""
+
+    def sums(self, data):
+        return np.clip(super().sums(data), -4.0, 4.0)
+
+
+@lie("values_add_up_over_parties", "slow")
+class LevelOfOneParty(PartyLines):
+    """A constant is added to sums, once for each party: private, and wrong by twice of it."""
+
+    def sums(self, data):
+        return super().sums(data) + 1.0
