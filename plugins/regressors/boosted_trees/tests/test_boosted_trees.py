@@ -58,7 +58,7 @@ from dpkit_core.privacy.events import Gaussian, Repeated
 AR, RO = Neighboring.ADD_OR_REMOVE_ONE, Neighboring.REPLACE_ONE
 RELATIONS = pytest.mark.parametrize("relation", [AR, RO], ids=["add-remove", "replace-one"])
 Few = partial(BoostedTreesRegressor, trees=4)
-Fewer = partial(BoostedTreesRegressor, trees=2)
+Fewer = partial(BoostedTreesRegressor, trees=3)
 Counting = partial(BoostedTreesRegressor, trees=4, loss="poisson")
 
 
