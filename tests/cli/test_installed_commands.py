@@ -169,7 +169,7 @@ def test_help_lists_the_commands_of_the_core_and_then_those_of_its_distributions
     install("greet")
     shown = dpkit("--help").stdout
     named = [line.split()[1] for line in shown.partition("Commands")[2].splitlines() if line[2:3].isalpha()]
-    core = ["list", "show", "schema", "compose", "run", "predict", "verify"]
+    core = ["list", "show", "schema", "compose", "run", "predict", "evaluate", "verify"]
     assert named == [*core, *OWN, "greet"]
 
 
