@@ -169,6 +169,8 @@ class ExactRule:
     adaptive: ClassVar[bool] = False
 
     def sensitivity(self, facts, round_index, /):
+        if not isinstance(facts, Iterates):
+            raise Unsuitable("these are scores of iterates")
         if facts.clip is not None or facts.loss != "squared" or self.records(facts) is None:
             raise Unsuitable("a gradient of squared loss is wanted, and the number of records")
         return Sensitivity.general(1.0, facts.neighboring)
@@ -182,6 +184,8 @@ class ExactRule:
         return total + (facts.radius + length) * math.sqrt(total * self.records(facts))
 
     def prepare(self, iterate, plan, meter, /):
+        if not isinstance(iterate, Iterate):
+            raise Unsuitable("these are scores of iterates")
         return fixed_scores(self.scores(iterate))
 
     def scores(self, iterate):

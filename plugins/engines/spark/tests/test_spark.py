@@ -13,6 +13,9 @@ pytest.importorskip("pyspark", reason="Spark is not installed; the extra `spark`
 
 from dpkit_engine_spark import SparkEngine
 
+# Spark says so of pandas 3, of which these tests use nothing.
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+
 N = 600
 SCHEMA = Schema([Column(name, lower=-3, upper=4) for name in "ab"], Column("y", lower=-3, upper=4))
 
