@@ -24,7 +24,7 @@ from functools import partial
 from typing import cast
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from dpkit_core._version import __version__
 from dpkit_core.arrays import Vector
@@ -59,6 +59,9 @@ from dpkit_core.release.certificate import EVALUATION, Certificate, EngineRecord
 from dpkit_core.release.evaluation import Evaluation
 from dpkit_core.release.kinds import rebuilt
 from dpkit_core.release.release import Release
+
+# The first one finds the C library, by a process of its own in older versions, which no run is to start.
+ThreadpoolController()
 
 _ENDED: dict[type[DpkitError], Outcome] = {
     Declined: "declined",

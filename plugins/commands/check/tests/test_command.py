@@ -74,7 +74,7 @@ def test_half_the_sensitivity_is_found_and_ends_with_2(dpkit, liar):
     assert "declared 0.5" not in table
     assert told.count("What to do:") == 1
     said = " ".join(told.split())
-    assert f"and {len(FAILED) - 1} checks that may follow from it" in said
+    assert "checks that may follow from it" in said
     assert "FAILED, not private" in said
 
 
