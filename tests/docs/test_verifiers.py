@@ -112,7 +112,7 @@ UNSEEN = {
 
 
 def covered(document):
-    """Return the paths of noise that the other side of an ``Apart`` covers: in the corpus, that of its second."""
+    """Return the paths of noise that another side of an ``Apart`` covers: in the corpus, on the second."""
     return {
         path
         for path, value in places(document["certificate"]["events"], ("certificate", "events"))
