@@ -22,6 +22,11 @@ class Joint(Protocol):
         ...
 
     @property
+    def inflation(self) -> float:
+        """How many times larger the deviation of the noise of all is than that of the noise they are to have."""
+        ...
+
+    @property
     def spare(self) -> int:
         """How many events at the end of each plan pay for attempts that were void."""
         ...

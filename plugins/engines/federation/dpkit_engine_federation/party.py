@@ -29,6 +29,7 @@ adaptively, void ones included, because noise is fresh in each. Forged totals ma
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -144,6 +145,12 @@ class Participant(Uncopyable):
     def members(self) -> tuple[str, ...]:
         """Those who are left."""
         return self._members
+
+    @property
+    def inflation(self) -> float:
+        """As ``Joint.inflation`` says: each adds what ``honest`` of them are to add."""
+        members = len(self._members)
+        return math.sqrt(members / (members - self._terms.colluders))
 
     @property
     def spare(self) -> int:

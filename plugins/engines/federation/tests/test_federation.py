@@ -21,7 +21,18 @@ from dpkit_engine_federation.transport import NoAnswer, Void
 from dpkit_regressor_adassp import AdasspRegressor
 from scipy import stats
 
-from dpkit_core import Budget, Dataset, LinearModel, Plan, Randomness, Release, Schema, compose, verify
+from dpkit_core import (
+    Budget,
+    Dataset,
+    LinearModel,
+    Plan,
+    Randomness,
+    Release,
+    RowClippedLinearModel,
+    Schema,
+    compose,
+    verify,
+)
 from dpkit_core.errors import CannotCompose, Declined, EngineFailed, InvalidOption, InvalidRelease, OverBudget
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.entries import Charge
@@ -141,6 +152,7 @@ def test_what_a_part_releases_adds_up_over_parties(name: str) -> None:
 
         spare = 0
         assumptions = ()
+        inflation = 1.0
 
         def __init__(self) -> None:
             self.coins, self.asked = Randomness.from_seed(3), list[Any]()
@@ -178,6 +190,77 @@ def test_what_parties_cannot_run_is_refused_before_anything_is_spent(
         terms_of(plan, {})
 
 
+class Loud:
+    """Others who add nothing but noise, together with this party's ``inflation`` times what is charged."""
+
+    spare, assumptions = 0, ()
+
+    def __init__(self, inflation: float, seed: int) -> None:
+        self.inflation, self.coins = inflation, Randomness.from_seed(seed)
+        self.given: list[Any] = []
+
+    def total(self, value: Any, scale: int, noise: Any, attempt: Any) -> Any:
+        self.given.append(value + noise(math.ceil(scale * self.inflation)))
+        return self.given[-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("boosted_trees", {"trees": 2}), ("mean", {"noise": "gaussian"})]
+)
+def test_a_part_finds_the_target_in_the_noise_that_all_parties_add(
+    name: str, options: dict[str, Any]
+) -> None:
+    """Ten parties that trust no other add sqrt(10) times the noise: octaves up to 2^50 look full of records."""
+    unbounded = Schema.numeric(["a", "b"], "y")
+    plan = compose(regressor=name, options={"regressor": options}).plan(unbounded, Budget(1.0, 1e-6))
+    X, y = records(10_000)
+    for seed in range(3):
+        joint, randomness = Loud(math.sqrt(10), seed), Randomness.from_seed(seed)
+        release = plan.run(Dataset.from_arrays(X, y, unbounded), randomness=randomness, joint=joint)
+        assert release.model is not None
+        assert np.abs(release.model.predict(X)).max() < 8 * np.abs(y).max()
+
+
+def test_what_a_part_says_of_noise_is_of_the_noise_of_all_parties() -> None:
+    options = {"trees": 2, "depth": 2, "travel": 1.0, "loss": "logistic"}
+    yes_no = Schema.numeric(["a", "b"], "y", {"a": (-1, 1), "b": (-1, 1), "y": (0, 1)})
+    plan = compose(regressor="boosted_trees", options={"regressor": options}).plan(yes_no, Budget(4.0, 1e-6))
+    X, y = records(2000)
+    leaves = []
+    for inflation in (1.0, 2.0):
+        joint, randomness = Loud(inflation, 1), Randomness.from_seed(1)
+        data = Dataset.from_arrays(X, (y > 0).astype(float), yes_no)
+        release = plan.run(data, randomness=randomness, joint=joint)
+        leaves += release.to_document()["model"]["noise"]["leaf"]
+    assert leaves[1] == pytest.approx(2 * leaves[0], rel=0.1)
+
+
+def test_a_ridge_lifts_eigenvalues_above_the_noise_of_all_parties() -> None:
+    """Without records, a slope is products over the ridge: twice the noise in both leaves it as it was."""
+    plan = planned("adassp")
+    slopes = []
+    for inflation in (1.0, 2.0):
+        joint, randomness = Loud(inflation, 1), Randomness.from_seed(1)
+        release = plan.run(
+            Dataset.from_arrays(np.zeros((1, 2)), np.zeros(1), SCHEMA), randomness=randomness, joint=joint
+        )
+        assert isinstance(release.model, LinearModel | RowClippedLinearModel)
+        slopes.append(np.abs(release.model.predict(np.eye(2))).max())
+    assert slopes[1] < 1.5 * slopes[0]
+
+
+@pytest.mark.parametrize(("members", "colluders"), [(3, 1), (3, 2), (10, 9), (2, 0)])
+def test_the_noise_of_all_is_what_parts_are_told(members: int, colluders: int) -> None:
+    scale = 100_000
+    key = {f"p{place}": Identity() for place in range(members)}
+    plan = planned("adassp")
+    terms = terms_of(plan, key, colluders=colluders, least=max(colluders + 1, 2))
+    party = Participant.__new__(Participant)
+    party._terms, party._members = terms, tuple(key)
+    of_all = math.sqrt(members) * share_of(scale, members, colluders)
+    assert of_all == pytest.approx(party.inflation * scale, rel=1e-4)
+
+
 class Swallowing(AdasspRegressor):
     """Makes a model even where there is no answer."""
 
@@ -191,7 +274,7 @@ class Swallowing(AdasspRegressor):
 class Away:
     """Others that never answer."""
 
-    spare, assumptions, coins = 0, (), Randomness.from_seed(3)
+    spare, assumptions, inflation, coins = 0, (), 1.0, Randomness.from_seed(3)
 
     def total(self, *given: Any) -> Any:
         raise EngineFailed("west did not answer")
