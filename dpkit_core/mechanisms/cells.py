@@ -256,6 +256,7 @@ def private_cells(
         For how many columns; at least as many as there are. Counts of those that are not there are 0.
     """
     sensitivity = counts_sensitivity(planned, neighboring)
+
     def released(
         edges: Sequence[Vector], counted: Sequence[Integers], cells: int, multiplier: float
     ) -> list[Vector]:
@@ -277,7 +278,8 @@ def private_cells(
         weights, found = _ranges(first, noise)
     sure = level(RUNS * max(len(columns), 1))
     enough = [
-        _Enough.of(*column, noise, finer * sensitivity * meter.inflation, sure) for column in zip(first, weights, strict=True)
+        _Enough.of(*column, noise, finer * sensitivity * meter.inflation, sure)
+        for column in zip(first, weights, strict=True)
     ]
     weights = [weight / weight.sum() for weight in weights]
     windows: list[_Window | None] = [None] * len(columns)

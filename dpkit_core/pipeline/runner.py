@@ -391,7 +391,8 @@ def _settings(plan: Plan) -> Settings:
         select_share=plan.select_share if both else Settings().select_share,
         batches=plan.batches,
         iterates=None if plan.iterates is None else len(plan.iterates.after),
-        evaluate=None if plan.evaluation is None else plan.evaluation.held_out,
+        evaluate=None if plan.evaluation is None else plan.evaluation.rule,
+        spare=plan.spare,
     )
 
 

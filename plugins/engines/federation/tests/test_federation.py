@@ -39,6 +39,7 @@ from dpkit_core.ledger.entries import Charge
 from dpkit_core.ledger.ledger import Ledger
 from dpkit_core.noise.sampler import Sampler
 from dpkit_core.pipeline.payment import claim_of
+from dpkit_core.pipeline.planfile import replan
 
 SCHEMA = Schema.numeric(["a", "b"], "y", {"a": (-1, 1), "b": (-1, 1), "y": (-2, 2)})
 NAMES = ("north", "south", "west")
@@ -336,6 +337,7 @@ def test_spare_attempts_are_in_the_total_that_anyone_recomputes() -> None:
     release = together(plan, thirds(), least=2)["north"]
     assert isinstance(release, Release)
     assert verify(release).private
+    assert replan(release).problems == ()
     events = release.certificate.events
     cheaper = attrs.evolve(release, certificate=attrs.evolve(release.certificate, events=events[:-1]))
     assert not verify(cheaper).confirmed
