@@ -23,7 +23,7 @@ class Joint(Protocol):
 
     @property
     def inflation(self) -> float:
-        """How many times larger the deviation of the noise of all is than that of the noise they are to have."""
+        """How many times larger the deviation of all parties' noise is than is charged for."""
         ...
 
     @property

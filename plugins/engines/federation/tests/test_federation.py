@@ -33,13 +33,24 @@ from dpkit_core import (
     compose,
     verify,
 )
-from dpkit_core.errors import CannotCompose, Declined, EngineFailed, InvalidOption, InvalidRelease, OverBudget
+from dpkit_core.errors import (
+    AgainstPolicy,
+    CannotCompose,
+    Declined,
+    DpkitError,
+    EngineFailed,
+    InvalidData,
+    InvalidOption,
+    InvalidRelease,
+    OverBudget,
+)
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.entries import Charge
 from dpkit_core.ledger.ledger import Ledger
 from dpkit_core.noise.sampler import Sampler
 from dpkit_core.pipeline.payment import claim_of
 from dpkit_core.pipeline.planfile import replan
+from dpkit_core.pipeline.policy import Policy
 
 SCHEMA = Schema.numeric(["a", "b"], "y", {"a": (-1, 1), "b": (-1, 1), "y": (-2, 2)})
 NAMES = ("north", "south", "west")
@@ -211,7 +222,7 @@ class Loud:
 def test_a_part_finds_the_target_in_the_noise_that_all_parties_add(
     name: str, options: dict[str, Any]
 ) -> None:
-    """Ten parties that trust no other add sqrt(10) times the noise: octaves up to 2^50 look full of records."""
+    """Ten parties that trust no other add sqrt(10) times the noise: all octaves look full of records."""
     unbounded = Schema.numeric(["a", "b"], "y")
     plan = compose(regressor=name, options={"regressor": options}).plan(unbounded, Budget(1.0, 1e-6))
     X, y = records(10_000)
@@ -376,6 +387,37 @@ def test_each_party_charges_its_own_ledger_for_all_attempts() -> None:
             paying[name].ledger.reserve(claim)
 
 
+def test_who_cannot_run_sends_nothing_and_nobody_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records that do not fit, or a site that forbids the run, are noticed before the others are met."""
+
+    def forbids(self: Any, certificate: Any) -> None:
+        if threading.current_thread().name == "west":
+            raise AgainstPolicy("this site allows no such run")
+
+    monkeypatch.setattr(Policy, "require_private", forbids)
+    identities = {name: Identity() for name in NAMES}
+    terms, paying, ends = terms_of(planned("adassp"), identities), payers(2.5), dict[str, Exception]()
+    other = attrs.evolve(SCHEMA, target=attrs.evolve(SCHEMA.target, upper=3.0))
+    for schema in (SCHEMA, other):
+        server = Relay(NAMES, 30.0)
+
+        def party(name: str, schema: Schema = schema, server: Relay = server) -> None:
+            data = Dataset.from_arrays(*thirds()[name], schema if name == "west" else SCHEMA)
+            try:
+                join(data, terms, identity=identities[name], transport=server, paid_by=paying[name])
+            except DpkitError as error:
+                ends[name] = error
+
+        threads = [threading.Thread(target=party, args=(name,), name=name) for name in NAMES]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert type(ends["west"]) is (AgainstPolicy if schema is SCHEMA else InvalidData)
+        assert "west did not come, or left. Nothing is spent" in str(ends["north"])
+        assert set(paying["north"].ledger.statement("table").total) == {0}
+
+
 def test_who_cannot_pay_sends_nothing() -> None:
     server = Late(NAMES, 30.0, lost="nobody")
     ends = together(planned("adassp"), thirds(), server=server, payers=payers(1.0))
@@ -425,6 +467,39 @@ def test_an_identity_must_be_that_of_the_terms() -> None:
     data = Dataset.from_arrays(*records(10), SCHEMA)
     with pytest.raises(Declined, match="other keys"):
         join(data, terms, identity=Identity(), transport=server)
+
+
+class Nonsense(Relay):
+    """A server that says what no server says."""
+
+    def meet(self, phase: str, name: str, message: bytes, /) -> Any:
+        return Void(self.names)
+
+    def add(self, room: str, name: str, members: Sequence[str], message: bytes, /) -> bytes:
+        return message[:-1]
+
+
+def test_nonsense_of_a_server_is_the_failure_of_the_federation_and_of_no_part() -> None:
+    key = {name: Identity() for name in NAMES}
+    terms, server = terms_of(planned("adassp"), key), Nonsense(NAMES, 1.0)
+    with pytest.raises(Declined, match="Nothing is spent"):
+        Participant(terms, "north", key["north"], server)
+    party = Participant.__new__(Participant)
+    party._totals, party._members = bytes(32), NAMES
+    for answer in (b"", bytes(23), bytes(32)):
+        with pytest.raises(EngineFailed, match="do not agree"):
+            party._opened(answer, NAMES, 2)
+
+
+@pytest.mark.parametrize("address", ["localhost", "a b:1", "north:8765\ndpkit: north: 0000", "h:1\x1b[2J"])
+def test_an_address_is_a_host_and_a_port_and_nothing_that_a_person_reads_for_a_fingerprint(
+    address: str,
+) -> None:
+    terms = terms_of(planned("adassp"), {name: Identity() for name in NAMES})
+    for fine in ("", "relay.example:8765", "127.0.0.1:1", "[::1]:8765"):
+        assert attrs.evolve(terms, address=fine).address == fine
+    with pytest.raises(InvalidOption, match="HOST:PORT"):
+        attrs.evolve(terms, address=address)
 
 
 def test_a_key_that_hides_nothing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
