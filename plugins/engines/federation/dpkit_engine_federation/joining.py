@@ -78,7 +78,7 @@ def _problems(plan: Plan) -> Iterator[str]:
     """Yield why a plan cannot be run by several parties."""
     regressor = plan.assembly.regressor
     if regressor is None or plan.assembly.selection is not None:
-        yield "several parties can fit a model together, and select no features yet"
+        yield "several parties can fit a model together, but not select features yet"
     elif not getattr(type(regressor.instance), "additive", False):
         yield f"{regressor} does not declare that what it releases adds up over parties (additive)"
     if not all(is_exact(e) and type(e) is Gaussian and e.shape is not None for e in _singles(plan)):
@@ -93,7 +93,7 @@ def _problems(plan: Plan) -> Iterator[str]:
     if plan.schema.unit is not None:
         yield "the schema has a unit, whose records may be at several parties"
     if plan.batches != 1 or plan.evaluation is not None:
-        yield "neither batches nor an evaluation can be had among several parties"
+        yield "several parties can run neither batches nor an evaluation"
 
 
 def _singles(plan: Plan) -> Iterator[object]:

@@ -143,7 +143,7 @@ def test_three_parties_end_with_one_private_model(name: str) -> None:
     release = ends["north"]
     assert isinstance(release, Release)
     assert release.certificate.private
-    assert any("at most 1 pool" in words for words in release.certificate.assumptions)
+    assert any("at most 1 of the 3 parties" in words for words in release.certificate.assumptions)
 
 
 def test_three_parties_learn_what_one_place_would() -> None:
