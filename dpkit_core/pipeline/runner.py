@@ -48,7 +48,7 @@ from dpkit_core.pipeline.evaluate import evaluated
 from dpkit_core.pipeline.meter import StageMeter
 from dpkit_core.pipeline.observers import Observers
 from dpkit_core.pipeline.parts import Component, Iteration, Part, Selection, Stage, forms_of
-from dpkit_core.pipeline.payment import EventLog, Payment
+from dpkit_core.pipeline.payment import EventLog, Payment, require_affordable
 from dpkit_core.pipeline.plan import Audience, Outcome, Plan, Progress, Records
 from dpkit_core.pipeline.policy import Policy
 from dpkit_core.pipeline.records import batches_for, divided, without_names
@@ -116,6 +116,20 @@ def run(
         payment.fail("vetoed" if outcome == "vetoed" else "failed")
         observers.finished(plan, outcome)
     return release
+
+
+def rehearse(
+    plan: Plan, data: Records, /, *, randomness: Randomness | None = None, paid_by: Payer | None = None
+) -> None:
+    """Raise what ``run`` would before anything is spent, observers aside; charges nothing.
+
+    For a run that others wait for, who would be charged in vain.
+    """
+    _require_ours(randomness, paid_by)
+    policy = Policy.of_site()
+    _require_allowed(policy, plan, _Run(plan, batches_for(plan, data), randomness, None).certificate())
+    if (payer := policy.payer(paid_by)) is not None:
+        require_affordable(plan, payer)
 
 
 def _require_ours(randomness: Randomness | None, payer: Payer | None) -> None:
@@ -391,7 +405,8 @@ def _settings(plan: Plan) -> Settings:
         select_share=plan.select_share if both else Settings().select_share,
         batches=plan.batches,
         iterates=None if plan.iterates is None else len(plan.iterates.after),
-        evaluate=None if plan.evaluation is None else plan.evaluation.held_out,
+        evaluate=None if plan.evaluation is None else plan.evaluation.rule,
+        spare=plan.spare,
     )
 
 
