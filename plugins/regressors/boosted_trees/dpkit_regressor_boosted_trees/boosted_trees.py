@@ -22,19 +22,19 @@ truncated to whole multiples of g / 2^15. Logistic residuals are in [-1, 1] alre
 *4. A line* (squared loss), by gradient descent with momentum. A row is (1/2, sqrt(3/4) q / R), no longer than
 1, truncated to whole multiples of 2^-14: q are the features about their means in units of their spread (of
 their range, if it is public), shrunk to R, 1.5 times the root of their mean square, both as the counts of
-cells tell them. Each round releases the sum of rows times residuals. A round costs what a tree does, knows
-the residuals of the last, and needs no matrix of moments, whose noise grows with the square of the number of
-columns. With d columns and the signal k below, the step size times rounds is 4 k / sqrt(d); as far as this is
-more than 1 a round, it is by momentum, which fades within an eighth of the rounds. The line is the mean over
-the second half of the rounds, shrunk by what noise alone would explain.
+cells tell them. Each round, of which there are 200 or as many as trees, releases the sum of rows times
+residuals. It knows the residuals of the last and needs no matrix of moments, whose noise grows with the
+square of the number of columns. With d columns and the signal k below, the step size times rounds is 4 k /
+sqrt(d); as far as this is more than 1 a round, it is by momentum, which fades within an eighth of the rounds.
+The line is the mean over the second half of the rounds, shrunk by what noise alone would explain.
 
 *5. Trees.* Each is oblivious and drawn from public coins: D features, one per level, with a threshold each.
 The residuals of all records, clipped to g, are added up in the leaves, and the sums S are released. A leaf's
 value is
 
-    (travel / rounds) S 2^D / n,
+    (travel / trees) S 2^D / n,
 
-(times ``travel`` / rounds) the mean residual if all leaves had equally many records; n is the released
+(times ``travel`` / trees) the mean residual if all leaves had equally many records; n is the released
 number. So no tree pays for counts, and a leaf with few records moves little, as it should. For the logistic
 loss the value is divided by p (1 - p) of the start, at least 1/10: a Newton step. Values are whole steps,
 too, so that residuals stay whole numbers. Features whose past splits had contrasts beyond their noise are
@@ -45,9 +45,9 @@ as often as a number (``dpkit_model_trees.drawing``).
 
 *Rule.* Let mu be one over the noise multiplier that a single Gaussian release with the whole budget would
 have, and k = n mu the signal (half of it under replace-one), n the released number. Then D = 3, or 4 from k =
-5000; travel = k / (5 * 2^D), from 1 to 100 (of all rounds, whether or not they grow a tree). Shares of mu^2:
+5000; travel = k / (5 * 2^D), from 1 to 100. Shares of mu^2:
 start .03, cells of features .10 with public bounds and .12 without, cells of the target .06, the clip .06 or,
-before and after the line, .08, and the rest for the rounds, of which the first .40 improve the line. The rule
+before and after the line, .08, and of the rest, .40 for the line and .60 for the trees. The rule
 was set on Abalone, cpu_act and elevators, the 80 % and the shares after looking at wine, sulfur and brazil,
 the descent on the tables that ``docs/results/trees.md`` names. The tenth of m, and that the signal is
 multiplied, on abalone, cpu_act, three tables of R (azpro, rwm5yr, DoctorVisits) and synthetic counts. For K
@@ -148,19 +148,18 @@ class BoostedTreesRegressor:
 
     Events: only ``Gaussian``. Four for a target without bounds, two for columns with bounds and four for
     those without; one for the start; one for the clip, with Poisson loss, and two with squared loss; one for
-    each round.
+    each round of the line, with squared loss; one for each tree.
 
     Parameters
     ----------
     trees
-        Number of rounds, of which each grows a tree or, with squared loss, improves the line; more take time
-        but no budget. From a few hundred on, they matter little.
+        Number of trees; more take time but no budget. From a few hundred on, they matter little.
     depth
         Depth of each tree, from 1 to 8; by default from the rule in the notes of the module.
     travel
         Learning rate times number of trees; by default from the rule.
     line_share
-        Share of the rounds that improve the line, with squared loss; 0 for no line.
+        Share of the line, with squared loss, in what it and the trees spend; 0 for no line.
     loss
         ``squared``, ``logistic``, ``softmax``, or ``auto``: by the schema's target, one of these three.
         ``poisson`` is for counts and other nonnegative targets whose spread grows with their mean. A target
@@ -213,7 +212,6 @@ class BoostedTreesRegressor:
         """
         target, loss = request.schema.target, loss_for(request.schema.target, self.loss)
         features = request.schema.features
-        line_rounds = int(self.line_share * self.trees) if loss == "squared" else 0
         settings = BoostedTreesSettings(
             features=request.k,
             bounded=min(request.k, sum(not known(f) and f.bounds is not None for f in features)),
@@ -221,8 +219,8 @@ class BoostedTreesRegressor:
             target_bounds=target.bounds,
             loss=loss,
             classes=len(target.classes),
-            line_rounds=line_rounds,
-            trees=self.trees - line_rounds,
+            line_share=self.line_share if loss == "squared" else 0.0,
+            trees=self.trees,
             depth=self.depth,
             travel=self.travel,
             mu=1.0,
@@ -264,7 +262,7 @@ class BoostedTreesRegressor:
         columns = known_columns(data, settings, meter)
         start = released_start(data, target, settings, meter)
         line, slopes = None, None
-        if settings.line_rounds:
+        if settings.line_share:
             line, slopes = fitted_line(data, columns, start, settings=settings, meter=meter)
         errors = functools.partial(_errors, start=start, line=line, columns=columns)
         learning = _kept(data, columns, errors)
@@ -339,9 +337,9 @@ def _noise(
     slopes: Vector | None = None,
 ) -> Noise:
     """Return what is known of the noise in importances; residuals are no longer than the clip."""
-    rate = rule.travel / settings.rounds
+    rate = rule.travel / settings.trees
     each = unit / np.atleast_1d(np.asarray(curvature, dtype=np.float64))
-    leaf = settings.multiplier("rounds") * settings.leaf_sensitivity / STEPS * rate * 2**rule.depth / records
+    leaf = settings.multiplier("trees") * settings.leaf_sensitivity / STEPS * rate * 2**rule.depth / records
     columns = [f.name if f.category is None or f.indicator else f.column for f in data.features]
     return Noise(columns, leaf * each, each / math.sqrt(records), rate, () if slopes is None else slopes)
 

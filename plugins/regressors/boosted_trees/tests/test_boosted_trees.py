@@ -136,7 +136,7 @@ def steps_of(plan: StagePlan, facts: Schema) -> list[str]:
     s = plan.settings_as(BoostedTreesSettings)
     names = ["target"] * 4 * (s.target_bounds is None) + ["bounded"] * 2 * (s.bounded > 0)
     names += ["unbounded"] * 4 * (s.unbounded > 0)
-    return [*names, "start", "clip", *["gradient"] * s.line_rounds, "clip", *["leaves"] * s.trees]
+    return [*names, "start", "clip", *["gradient"] * s.rounds, "clip", *["leaves"] * s.trees]
 
 
 @pytest.mark.first(2)
@@ -355,9 +355,9 @@ def test_what_is_planned_are_these_gaussians(relation: Neighboring) -> None:
     rounds = [event for event in plan.events if isinstance(event, Repeated)]
     events = [event.event for event in rounds if isinstance(event.event, Gaussian)]
     assert [event.sensitivity for event in events] == pytest.approx([round_] * 2, rel=1e-5)
-    assert [event.count for event in rounds] == [1, 3]
+    assert [event.count for event in rounds] == [4, 4]
     assert [event.shape for event in events] == [(3,), (2 ** DEPTHS[-1],)]
-    precision = sum(1 / event.noise_multiplier**2 for event in [*single, *[events[0]], *[events[1]] * 3])
+    precision = sum(1 / event.noise_multiplier**2 for event in [*single, *events * 4])
     assert precision == pytest.approx(settings.mu**2)
 
 
@@ -365,7 +365,7 @@ def test_columns_that_need_no_counts_cost_nothing() -> None:
     categories = Schema((Column("c", "categorical", categories=("a", "b")),), Column("y", lower=0, upper=1))
     settings = planned(categories).settings_as(BoostedTreesSettings)
     assert (settings.bounded, settings.unbounded) == (0, 0)
-    assert settings.shares["rounds"] == pytest.approx(1 - 0.03 - 0.08)
+    assert settings.shares["trees"] == pytest.approx((1 - LINE_SHARE) * (1 - 0.03 - 0.08))
 
 
 def test_missing_values_have_a_branch_of_their_own_that_costs_nothing() -> None:
@@ -580,12 +580,12 @@ def test_poisson_loss_wants_no_negative_counts(target: Column) -> None:
         planned(classes(), Counting())
 
 
-def test_poisson_loss_spends_the_rounds_of_the_line_on_trees() -> None:
+def test_poisson_loss_spends_the_share_of_the_line_on_trees() -> None:
     settings = planned(counts(bounds=True), Counting()).settings_as(BoostedTreesSettings)
     squared = planned(counts(bounds=True)).settings_as(BoostedTreesSettings)
-    assert (squared.line_rounds, squared.trees) == (int(4 * LINE_SHARE), 4 - int(4 * LINE_SHARE))
-    assert (settings.line_rounds, settings.trees) == (0, 4)
-    assert settings.shares["rounds"] == pytest.approx(squared.shares["rounds"] + 0.02)
+    assert (squared.trees, settings.trees) == (4, 4)
+    assert settings.shares["line"] == 0.0
+    assert settings.shares["trees"] == pytest.approx(squared.shares["line"] + squared.shares["trees"] + 0.02)
 
 
 def test_logistic_loss_wants_labels() -> None:
