@@ -18,6 +18,7 @@ TARGET_SHARE = 0.06
 BOUNDED_SHARE = 0.10
 UNBOUNDED_SHARE = 0.12
 CLIP_SHARE, TWO_CLIPS_SHARE = 0.06, 0.08
+FACTOR_SHARE = 0.03
 
 #: Of that rest, the share of the line; and its rounds, as many as there are trees, but no more than this.
 LINE_SHARE = 0.40
@@ -29,10 +30,13 @@ COUNT_WEIGHT = 0.5
 
 #: Candidates for the clip of residuals, descending, and the share of residuals within it.
 CLIPS = 2 * np.exp2(-np.arange(61) / 3)
-CLIP_RANK = 0.8
+CLIP_RANK = 0.9
 
 #: The clip of residuals in steps; clipped residuals are whole numbers of steps.
 STEPS = 2**15
+
+#: Where the trees' factor comes from, both numbers are whole multiples of this part of their limit.
+FACTOR_UNITS = 2**10
 
 #: The largest number of trees: with limited leaf values, residuals then fit into 32 bits.
 MOST_TREES = 2**12
@@ -125,6 +129,7 @@ class BoostedTreesSettings:
             "unbounded": UNBOUNDED_SHARE * self.unbounded / columns,
             "start": START_SHARE,
             "clip": TWO_CLIPS_SHARE if self.line_share else CLIP_SHARE if self.clipped else 0.0,
+            "factor": FACTOR_SHARE if self.loss == "squared" else 0.0,
         }
         rest = 1 - math.fsum(shares.values())
         return shares | {"line": self.line_share * rest, "trees": (1 - self.line_share) * rest}
@@ -182,6 +187,12 @@ class BoostedTreesSettings:
         return self.leaf_sensitivity * ROUNDING
 
     @property
+    def factor_sensitivity(self) -> float:
+        """L2 sensitivity of the sums for the factor of the trees."""
+        replaced = self.neighboring is Neighboring.REPLACE_ONE
+        return (2.0 if replaced else math.sqrt(2)) * FACTOR_UNITS**2
+
+    @property
     def leaves(self) -> int:
         """Number of leaves with released sums: that of the deepest trees that the rule may choose."""
         return int(2 ** (self.depth or DEPTHS[-1]))
@@ -217,7 +228,10 @@ class BoostedTreesSettings:
         if clip is not None:
             events.append(clip)
         leaves = gaussian("trees", self.leaf_sensitivity, *self.leaf_shape)
-        return (*events, Repeated(leaves, self.trees))
+        events.append(Repeated(leaves, self.trees))
+        if self.loss == "squared":
+            events.append(gaussian("factor", self.factor_sensitivity, 2))
+        return tuple(events)
 
     def signal(self, records: float) -> float:
         """Return a released number of records, divided by the noise of a sum for the whole budget."""
