@@ -71,6 +71,7 @@ The page, in short; ``help(dpkit_core.Scorer)`` and so on have the terms, units 
 
     class Meter:                    # the only source of noise; an unplanned event voids the run
         coins -> Generator          # public randomness
+        inflation -> float          # of Gaussian noise among several parties, else 1
         laplace(value, *, sensitivity, noise_multiplier) -> Matrix
         gaussian(value, *, sensitivity, noise_multiplier) -> Matrix
         select(scores, k, *, event, constant_work=False) -> tuple[int, ...]
@@ -416,6 +417,15 @@ class Meter(Protocol):
         out one record moves all others: draw that from a custom mechanism's sampler. Under replace-one it is
         such a choice for tables whose order reveals no values; where tables may be sorted, release
         nothing that reveals these coins.
+        """
+        ...
+
+    @property
+    def inflation(self) -> float:
+        """How many times larger the deviation of ``gaussian``'s noise is than asked for; 1 in one place.
+
+        Among several parties each knows its own share, so together they add more than is charged. Public; it
+        grows when a party is lost. A part that compares what it was given with the noise multiplies by it.
         """
         ...
 
@@ -841,7 +851,7 @@ class Regressor(Protocol):
     ``additive = True``
         Several parties can fit it together, where it plans Gaussian noise alone: what it asks noise for on
         all records is the sum of what it asks for on those of each party, its model follows from the answers
-        alone, and ``Meter.coins`` are public to all of them.
+        alone, and ``Meter.coins`` are public to all of them. Noise is ``Meter.inflation`` times as large.
     ``iterates(schema: Schema) -> Iterates``
         What is public about the iterates of a fit to all features, if a scorer and a selector may screen
         them. Its events and the selector's are drawn from one meter, in the order that ``Iterates.after``

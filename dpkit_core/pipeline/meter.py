@@ -208,6 +208,11 @@ class StageMeter(Uncopyable):
         self._require_usable()
         return self._coins.generator
 
+    @property
+    def inflation(self) -> float:
+        """As ``Meter.inflation`` says."""
+        return 1.0 if self._joint is None else self._joint.inflation
+
     def offer(self, sensitivity: Sensitivity | None) -> None:
         """Say what sensitivity the scores of the next round have, which selections from now on must have.
 

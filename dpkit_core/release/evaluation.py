@@ -47,6 +47,9 @@ CAPPED_R2, ACCURACY = "capped r2", "accuracy"
 #: to, or those of a table that shares none with these, as the user says.
 HELD_OUT, FITTED, OTHER = WHICH = "held-out", "fitted", "other"
 
+#: What a certificate assumes where records score that are neither.
+UNSEEN = "no record of the table is one that the model was fitted to"
+
 _WHICH = {
     HELD_OUT: "that were held out from the fit",
     FITTED: "that the model was fitted to",

@@ -411,6 +411,8 @@ def test_a_run_is_looked_for_in_as_few_cells_as_a_window_in_few_parts_leaves(pla
     class LosesSightOfThem:
         """A meter without noise, after whose second count nothing is seen."""
 
+        inflation = 1.0
+
         def __init__(self):
             self.seen = []
 

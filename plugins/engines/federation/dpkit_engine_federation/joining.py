@@ -10,8 +10,8 @@ import attrs
 from dpkit_core import AnyDataset, Neighboring, Pipeline, Plan, Randomness, Release
 from dpkit_core.errors import CannotCompose, Declined, InvalidRelease
 from dpkit_core.ledger.ledger import Payer
-from dpkit_core.pipeline.payment import require_affordable
 from dpkit_core.pipeline.planfile import plan_document, plan_from_document
+from dpkit_core.pipeline.runner import rehearse
 from dpkit_core.privacy.events import Filtered, Gaussian, PoissonSampled, expand, is_exact, walk
 from dpkit_engine_federation.keys import Identity
 from dpkit_engine_federation.party import Participant
@@ -169,6 +169,8 @@ def join(
     ------
     Declined
         If the account cannot pay, or the parties do not meet; nothing is spent.
+    InvalidData
+        If the records do not fit the plan; nothing is spent.
     EngineFailed
         If too few are left, or the server is away; what was charged stays charged.
     """
@@ -177,8 +179,7 @@ def join(
     if name is None:
         raise Declined(f"the terms name other keys, of {', '.join(terms.parties)}; nothing is spent")
     try:
-        if paid_by is not None:
-            require_affordable(plan, paid_by)
+        rehearse(plan, data, randomness=randomness, paid_by=paid_by)
         member = Participant(terms, name, identity, transport, seed=seed)
         return plan.run(data, randomness=randomness, paid_by=paid_by, joint=member, **options)
     finally:

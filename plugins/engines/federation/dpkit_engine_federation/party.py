@@ -29,6 +29,7 @@ adaptively, void ones included, because noise is fresh in each. Forged totals ma
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -115,9 +116,9 @@ class Participant(Uncopyable):
         except NoAnswer as error:
             raise Declined(f"{error}. Nothing is spent") from None
         came = answer.present if isinstance(answer, Void) else answer
-        if missing := [other for other in self._members if other not in came]:
-            raise Declined(f"{', '.join(missing)} did not come, or left. Nothing is spent")
-        assert not isinstance(answer, Void)
+        missing = [other for other in self._members if other not in came]
+        if isinstance(answer, Void) or missing:
+            raise Declined(f"{', '.join(missing) or 'somebody'} did not come, or left. Nothing is spent")
         return answer
 
     def _hello(self, name: str, said: bytes) -> bytes:
@@ -144,6 +145,12 @@ class Participant(Uncopyable):
     def members(self) -> tuple[str, ...]:
         """Those who are left."""
         return self._members
+
+    @property
+    def inflation(self) -> float:
+        """As ``Joint.inflation`` says: each adds what ``honest`` of them are to add."""
+        members = len(self._members)
+        return math.sqrt(members / (members - self._terms.colluders))
 
     @property
     def spare(self) -> int:
@@ -209,8 +216,9 @@ class Participant(Uncopyable):
         return words.astype("<i8").tobytes()
 
     def _opened(self, answer: bytes, members: Sequence[str], size: int) -> Integers:
-        words = np.frombuffer(answer, "<i8").astype(np.int64)
-        if words.size != size + 1 or words[-1] != len(members):
+        whole = len(answer) == 8 * (size + 1)
+        words = np.frombuffer(answer if whole else b"", "<i8").astype(np.int64)
+        if not whole or words[-1] != len(members):
             raise EngineFailed("the parties do not agree on what came before, so nothing can be added up")
         self._totals = _digest([self._totals, answer])
         return words[:-1]

@@ -44,6 +44,14 @@ def _key(instance: object, attribute: attrs.Attribute[Any], key: str) -> None:
         raise InvalidOption(f"{attribute.name}: {key!r} is not a public key of 64 hexadecimal digits")
 
 
+def _address(instance: object, attribute: attrs.Attribute[Any], address: str) -> None:
+    # It is printed among the fingerprints, so it must not look like one.
+    if not re.fullmatch(r"([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}", address or "localhost:0"):
+        raise InvalidOption(
+            f"the server's address is {address!r}; give HOST:PORT, such as relay.example:8765"
+        )
+
+
 @attrs.frozen
 class Terms:
     """Who takes part, against whom each is protected, and what is computed.
@@ -73,7 +81,7 @@ class Terms:
 
     parties: Mapping[str, str] = attrs.field(converter=_by_name, validator=_keys)
     server: str = attrs.field(validator=_key)
-    address: str
+    address: str = attrs.field(validator=_address)
     # Against whom each is protected is never left to a default of whoever reads it.
     colluders: int = attrs.field(default=1, metadata=REQUIRED)
     least: int = attrs.field(default=3, metadata=REQUIRED)

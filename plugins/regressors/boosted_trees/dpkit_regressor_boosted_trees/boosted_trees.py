@@ -280,7 +280,7 @@ class BoostedTreesRegressor:
         errors = functools.partial(_errors, start=start, line=line, columns=columns)
         learning = _kept(data, columns, errors)
         objective = OBJECTIVES[settings.loss](learning, start, settings, meter)
-        rule = settings.rule(start.records * objective.signal)
+        rule = settings.rule(start.records * objective.signal / meter.inflation)
         trees, values = grow(
             learning,
             objective.loss,
@@ -320,6 +320,7 @@ class BoostedTreesRegressor:
                 curvature=objective.curvature,
                 unit=unit,
                 slopes=slopes,
+                inflation=meter.inflation,
             ),
         )
 
@@ -328,14 +329,14 @@ def _classifier(data: AnyDataset, settings: BoostedTreesSettings, meter: Meter) 
     """Return a sum of trees for each class."""
     columns = known_columns(data, settings, meter)
     records, shares = softmax.class_shares(data, settings, meter)
-    start = np.log(shares)
+    start, rule = np.log(shares), settings.rule(records / meter.inflation)
     trees, values = grow(
         _kept(data, columns, attrgetter("y")),
         softmax.SoftmaxLoss(start),
         columns,
         weights=feature_weights(data.features),
         records=records,
-        rule=settings.rule(records),
+        rule=rule,
         curvature=softmax.curvature(shares),
         settings=settings,
         meter=meter,
@@ -343,8 +344,8 @@ def _classifier(data: AnyDataset, settings: BoostedTreesSettings, meter: Meter) 
     outcome = data.outcome
     assert outcome is not None  # a schema with classes has an outcome
     splits = _splits(trees, columns)
-    curvature, rule = softmax.curvature(shares), settings.rule(records)
-    noise = _noise(data, rule, settings, records=records, curvature=curvature)
+    curvature, more = softmax.curvature(shares), meter.inflation
+    noise = _noise(data, rule, settings, records=records, curvature=curvature, inflation=more)
     return ClassTreesModel(
         data.names, outcome.classes, "oblivious", splits, values.tolist(), start.tolist(), noise=noise
     )
@@ -357,13 +358,15 @@ def _noise(
     *,
     records: float,
     curvature: float | Vector,
+    inflation: float,
     unit: float = 1.0,
     slopes: Vector | None = None,
 ) -> Noise:
     """Return what is known of the noise in importances; residuals are no longer than the clip."""
     rate = rule.travel / settings.trees
     each = unit / np.atleast_1d(np.asarray(curvature, dtype=np.float64))
-    leaf = settings.multiplier("trees") * settings.leaf_sensitivity / STEPS * rate * 2**rule.depth / records
+    deviation = settings.multiplier("trees") * settings.leaf_sensitivity * inflation
+    leaf = deviation / STEPS * rate * 2**rule.depth / records
     columns = [f.name if f.category is None or f.indicator else f.column for f in data.features]
     return Noise(columns, leaf * each, each / math.sqrt(records), rate, () if slopes is None else slopes)
 

@@ -50,7 +50,7 @@ def released_factor(
     multiplier, sensitivity = settings.multiplier("factor"), settings.factor_sensitivity
     sums = np.asarray(learning.sum(products), dtype=np.float64)
     noisy = meter.gaussian(sums, sensitivity=sensitivity, noise_multiplier=multiplier)
-    noise = multiplier * sensitivity
+    noise = multiplier * sensitivity * meter.inflation
     square = max(float(noisy[0]), noise)
     change, deviation = float(noisy[1]) / square / reach, noise / square / reach
     trust = DOUBT**2 / (DOUBT**2 + deviation**2)

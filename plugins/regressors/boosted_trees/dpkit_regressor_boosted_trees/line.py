@@ -104,7 +104,7 @@ def fitted_line(
     descending = data.keep(functools.partial(Descending.of, columns=columns, radius=radius, start=start))
     clip = released_clip(descending, start.records, settings, meter)
     size, rounds = len(columns) + 1, settings.rounds
-    pace = TRAVEL * settings.signal(start.records) / math.sqrt(len(columns)) / rounds
+    pace = TRAVEL * settings.signal(start.records) / meter.inflation / math.sqrt(len(columns)) / rounds
     pace = min(pace, max(FADING * rounds, 1.0))
     step, momentum = min(pace, 1.0), max(0.0, 1 - 1 / pace)
     sensitivity, multiplier = settings.gradient_sensitivity, settings.multiplier("line")
@@ -118,7 +118,7 @@ def fitted_line(
         weights = np.clip(weights + velocity, -LARGEST_WEIGHT, LARGEST_WEIGHT)
         average += weights * _in_average(t, rounds)
     slopes = average[1:]
-    noise = multiplier * sensitivity * clip / STEPS / start.records
+    noise = multiplier * sensitivity * meter.inflation * clip / STEPS / start.records
     curvature = CLIP_RANK * FEATURES**2 / RADIUS**2 / len(slopes)
     explained = (len(slopes) - 1) * noise**2 * averaged_noise(step, momentum, curvature, rounds)
     length = float(slopes @ slopes)

@@ -104,6 +104,8 @@ def r_squared(y: Vector, prediction: Vector) -> float:
 class Echo:
     """A meter that writes down what a part wants to protect, and answers what it was told to."""
 
+    inflation = 1.0
+
     def __init__(self, answers: Iterator[Matrix] | None, seed: int) -> None:
         self.coins = np.random.default_rng(seed)
         self.noise = np.random.default_rng([seed, 1])
