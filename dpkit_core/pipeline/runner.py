@@ -18,13 +18,14 @@ What a part raises, prints or returns beyond its plan ends in ``dpkit_core.pipel
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import copy_context
-from functools import partial
+from functools import lru_cache, partial
 from typing import cast
 
 import numpy as np
-from threadpoolctl import ThreadpoolController, threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from dpkit_core._version import __version__
 from dpkit_core.arrays import Vector
@@ -60,9 +61,6 @@ from dpkit_core.release.evaluation import Evaluation
 from dpkit_core.release.kinds import rebuilt
 from dpkit_core.release.release import Release
 
-# The first one finds the C library, by a process of its own in older versions, which no run is to start.
-ThreadpoolController()
-
 _ENDED: dict[type[DpkitError], Outcome] = {
     Declined: "declined",
     Vetoed: "vetoed",
@@ -91,18 +89,19 @@ def run(
     payer = policy.payer(paid_by)
     observers = Observers.installed() if observers is None else observers
     execution = _Run(plan, batches_for(plan, data), randomness, progress, joint)
-    _require_allowed(policy, plan, execution.certificate())
+    expected = execution.certificate()
+    _require_allowed(policy, plan, expected)
 
     observers.planned(plan)
     payment = Payment()
     outcome: Outcome = "failed"
     try:
         observers.reserve(plan)
-        payment = Payment.reserve(payer, plan, execution.certificate(), EventLog(policy.log))
+        payment = Payment.reserve(payer, plan, expected, EventLog(policy.log))
         # A run multiplies many small blocks, for which two threads of OpenBLAS wait for each other: X'X of
         # Frank-Wolfe takes four times as long. With one, a product is also added up in one order, so a seed
         # gives the same bytes on machines of any size.
-        with threadpool_limits(limits=1, user_api="blas"):
+        with _libraries(frozenset(sys.modules)).limit(limits=1, user_api="blas"):
             release = execution.release(payment.witness)
         observers.before_release(release)
         payment.release(release)
@@ -130,6 +129,16 @@ def rehearse(
     _require_allowed(policy, plan, _Run(plan, batches_for(plan, data), randomness, None).certificate())
     if (payer := policy.payer(paid_by)) is not None:
         require_affordable(plan, payer)
+
+
+@lru_cache(maxsize=1)
+def _libraries(modules: frozenset[str]) -> ThreadpoolController:
+    """Return the libraries that came with the modules so far: to find them takes as long as a small run."""
+    return ThreadpoolController()
+
+
+# The first one finds the C library, by a process of its own in older versions, which no run is to start.
+_libraries(frozenset(sys.modules))
 
 
 def _require_ours(randomness: Randomness | None, payer: Payer | None) -> None:

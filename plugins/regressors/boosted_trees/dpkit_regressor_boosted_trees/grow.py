@@ -43,8 +43,8 @@ def grow(
     meter: Meter,
 ) -> tuple[Trees, Matrix]:
     """Return trees and the values of their leaves, in units of the clip; T x 2^D, or T x 2^D x K."""
-    leaves, sensitivity, multiplier = 2**rule.depth, settings.leaf_sensitivity, settings.multiplier("rounds")
-    step = rule.travel / settings.rounds * leaves / records / curvature
+    leaves, sensitivity, multiplier = 2**rule.depth, settings.leaf_sensitivity, settings.multiplier("trees")
+    step = rule.travel / settings.trees * leaves / records / curvature
     sizes = [column.thresholds.size for column in columns]
     usefulness = Usefulness.of(sizes, weights)
     planned, shape = np.zeros(settings.leaf_shape), (leaves, *settings.leaf_shape[1:])
