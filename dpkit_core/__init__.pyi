@@ -39,9 +39,12 @@ from .privacy.budget import Sensitivity as Sensitivity
 from .protocols import API as API
 from .protocols import API_FLOOR as API_FLOOR
 from .protocols import Accountant as Accountant
+from .protocols import Door as Door
 from .protocols import Forecast as Forecast
+from .protocols import Handed as Handed
 from .protocols import Iterate as Iterate
 from .protocols import Iterates as Iterates
+from .protocols import Lent as Lent
 from .protocols import Meter as Meter
 from .protocols import Model as Model
 from .protocols import Refusal as Refusal

@@ -77,8 +77,12 @@ The page, in short; ``help(dpkit_core.Scorer)`` and so on have the terms, units 
         sums(contributions, groups, *, limits, event) -> Matrix
         kept_sums(kept, of, *, limits, event) -> Matrix     # of what ``data.keep`` returned
         custom(event, *, proof, arithmetic) -> ContextManager[Sampler]
-        foreign(event, *, whose, proof) -> ContextManager[None]
+        foreign(event, *, whose, proof) -> ContextManager[Lent]  # .random_state(), .generator()
         screen(iterate, /) -> tuple[int, ...]   # features to drop, only for a request with iterates
+
+    class Door:                     # where another library draws noise: the kit answers there
+        function: str               # package.module:Class.method
+        handed: Callable[..., Handed]   # of a call's arguments: value, sensitivity, epsilon, delta, ...
 
     class Scorer:                   # how relevant is each feature?
         adaptive -> bool            # whether scores depend on earlier picks
@@ -548,11 +552,14 @@ class Meter(Protocol):
         """
         ...
 
-    def foreign(self, event: Event, *, whose: str, proof: str) -> AbstractContextManager[None]:
+    def foreign(self, event: Event, *, whose: str, proof: str) -> AbstractContextManager[Lent]:
         """Record ``event`` for noise that another library draws inside the ``with``.
 
-        The certificate then says whose noise it is, and claims neither our randomness nor our arithmetic for
-        it. Without a proof the event is ``NonPrivate``.
+            with meter.foreign(event, whose=whose, proof=proof) as lent:
+                model = Theirs(epsilon=event.epsilon, random_state=lent.random_state()).fit(X, y)
+
+        The certificate then says whose noise it is, and does not claim our arithmetic for it; our randomness
+        only where it was taken. Without a proof the event is ``NonPrivate``.
 
         Parameters
         ----------
@@ -572,6 +579,60 @@ class Meter(Protocol):
         The coefficients of these features are to become 0 before the next step; they may come back.
         """
         ...
+
+
+class Lent(Protocol):
+    """dpkit's randomness in the hands of another library: it cannot be copied, and its process not forked."""
+
+    def random_state(self) -> np.random.RandomState:
+        """Return what older libraries take."""
+        ...
+
+    def generator(self) -> np.random.Generator:
+        """Return what newer libraries take."""
+        ...
+
+
+@attrs.frozen
+class Handed:
+    """What another library protects in one call, by which guarantee.
+
+    Attributes
+    ----------
+    value
+        A number or an array.
+    sensitivity
+        By how much the library says that one record moves each number.
+    epsilon, delta
+        What it says the call costs.
+    lower, upper
+        Between which its answers lie.
+    """
+
+    value: Any
+    sensitivity: float
+    epsilon: float
+    delta: float = 0.0
+    lower: float = -math.inf
+    upper: float = math.inf
+
+
+@attrs.frozen
+class Door:
+    """A function of another library in which it draws noise, and nowhere else: the kit answers there.
+
+    Optional, as class-level ``doors``, for a part whose noise comes from calls that each keep what they say.
+
+    Attributes
+    ----------
+    function
+        ``package.module:Class.method``.
+    handed
+        Says of the arguments of a call, the object first, what is protected.
+    """
+
+    function: str
+    handed: Callable[..., Handed]
 
 
 class Scorer(Protocol):

@@ -31,7 +31,7 @@ from dpkit_core.noise.sampler import Sampler
 from dpkit_core.pipeline.meter import StageMeter
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import Event
-from dpkit_core.protocols import Scores, StagePlan
+from dpkit_core.protocols import Lent, Scores, StagePlan
 
 # Values are clamped at this many sensitivities, as on the grid of a real meter: never below.
 _CLAMP = 2.0**45
@@ -120,6 +120,11 @@ class Answers:
     def foreign(self, whose: str) -> None:
         """Note that somebody else draws."""
 
+    @property
+    def lent(self) -> np.random.Generator:
+        """What somebody else gets to draw from."""
+        return self.generator
+
 
 class Instrument(StageMeter):
     """A meter that keeps the books of a real one, with answers from elsewhere."""
@@ -175,10 +180,13 @@ class Instrument(StageMeter):
         self._sampler = self._answers.sampler
         return opened
 
-    def foreign(self, event: Event, *, whose: str, proof: str) -> AbstractContextManager[None]:
+    def foreign(self, event: Event, *, whose: str, proof: str) -> AbstractContextManager[Lent]:
         """Open the block of noise that somebody else draws."""
         self._answers.foreign(whose)
         return super().foreign(event, whose=whose, proof=proof)
+
+    def _lent(self, whose: str) -> np.random.Generator:
+        return self._answers.lent
 
     def _noisy(self, value: Any, draw: Callable[[Any], Any]) -> Any:
         answer = self._answers.noisy(value, draw)
