@@ -24,6 +24,9 @@ from .ledger.ledger import Ledger as Ledger
 from .mechanisms.calibration import calibrate as calibrate
 from .mechanisms.calibration import calibrate_events as calibrate_events
 from .mechanisms.picks import fixed_scores as fixed_scores
+from .noise.foreign import Door as Door
+from .noise.foreign import Handed as Handed
+from .noise.foreign import Lent as Lent
 from .noise.randomness import Randomness as Randomness
 from .noise.sampler import Sampler as Sampler
 from .pipeline.comparison import Comparison as Comparison
@@ -39,12 +42,9 @@ from .privacy.budget import Sensitivity as Sensitivity
 from .protocols import API as API
 from .protocols import API_FLOOR as API_FLOOR
 from .protocols import Accountant as Accountant
-from .protocols import Door as Door
 from .protocols import Forecast as Forecast
-from .protocols import Handed as Handed
 from .protocols import Iterate as Iterate
 from .protocols import Iterates as Iterates
-from .protocols import Lent as Lent
 from .protocols import Meter as Meter
 from .protocols import Model as Model
 from .protocols import Refusal as Refusal

@@ -71,6 +71,7 @@ The page, in short; ``help(dpkit_core.Scorer)`` and so on have the terms, units 
 
     class Meter:                    # the only source of noise; an unplanned event voids the run
         coins -> Generator          # public randomness
+        inflation -> float          # of Gaussian noise among several parties, else 1
         laplace(value, *, sensitivity, noise_multiplier) -> Matrix
         gaussian(value, *, sensitivity, noise_multiplier) -> Matrix
         select(scores, k, *, event, constant_work=False) -> tuple[int, ...]
@@ -80,17 +81,12 @@ The page, in short; ``help(dpkit_core.Scorer)`` and so on have the terms, units 
         foreign(event, *, whose, proof) -> ContextManager[Lent]  # .random_state(), .generator()
         screen(iterate, /) -> tuple[int, ...]   # features to drop, only for a request with iterates
 
-    class Door:                     # where another library draws noise: the kit answers there
-        function: str               # package.module:Class.method
-        handed: Callable[..., Handed]   # of a call's arguments: value, sensitivity, epsilon, delta, ...
-
     class Scorer:                   # how relevant is each feature?
         adaptive -> bool            # whether scores depend on earlier picks
         sensitivity(facts: Schema, round_index: int, /) -> Sensitivity
         prepare(data: Dataset, plan: StagePlan, meter: Meter, /) -> Callable[[Sequence[int]], Vector]
         plan(request: Request, /) -> StagePlan          # optional: it releases something itself
-        components(facts: Iterates, /) -> int           # optional, for "iterates" in ``forms``; also
-        none, not_private                               # class-level facts of a scorer of iterates
+        components(facts: Iterates, /) -> int; none; not_private    # for "iterates" in ``forms`` only
 
     class TopKSelector:             # given scores of declared sensitivity, release the best candidates
         plan(request: SelectionRequest, /) -> StagePlan
@@ -172,6 +168,7 @@ if TYPE_CHECKING:
     from dpkit_core.data.dataset import Dataset
     from dpkit_core.data.kept import Kept
     from dpkit_core.data.sums import State
+    from dpkit_core.noise.foreign import Lent
     from dpkit_core.noise.sampler import Sampler
 
 S = TypeVar("S")
@@ -423,6 +420,15 @@ class Meter(Protocol):
         """
         ...
 
+    @property
+    def inflation(self) -> float:
+        """How many times larger the deviation of ``gaussian``'s noise is than asked for; 1 in one place.
+
+        Among several parties each knows its own share, so together they add more than is charged. Public; it
+        grows when a party is lost. A part that compares what it was given with the noise multiplies by it.
+        """
+        ...
+
     def laplace(
         self, value: npt.ArrayLike, *, sensitivity: float, noise_multiplier: float
     ) -> npt.NDArray[np.float64]:
@@ -559,7 +565,8 @@ class Meter(Protocol):
                 model = Theirs(epsilon=event.epsilon, random_state=lent.random_state()).fit(X, y)
 
         The certificate then says whose noise it is, and does not claim our arithmetic for it; our randomness
-        only where it was taken. Without a proof the event is ``NonPrivate``.
+        only where it was taken. Without a proof the event is ``NonPrivate``. A part may name, as class-level
+        ``doors``, the functions in which the library draws (``dpkit_core.Door``): the kit answers there.
 
         Parameters
         ----------
@@ -579,60 +586,6 @@ class Meter(Protocol):
         The coefficients of these features are to become 0 before the next step; they may come back.
         """
         ...
-
-
-class Lent(Protocol):
-    """dpkit's randomness in the hands of another library: it cannot be copied, and its process not forked."""
-
-    def random_state(self) -> np.random.RandomState:
-        """Return what older libraries take."""
-        ...
-
-    def generator(self) -> np.random.Generator:
-        """Return what newer libraries take."""
-        ...
-
-
-@attrs.frozen
-class Handed:
-    """What another library protects in one call, by which guarantee.
-
-    Attributes
-    ----------
-    value
-        A number or an array.
-    sensitivity
-        By how much the library says that one record moves each number.
-    epsilon, delta
-        What it says the call costs.
-    lower, upper
-        Between which its answers lie.
-    """
-
-    value: Any
-    sensitivity: float
-    epsilon: float
-    delta: float = 0.0
-    lower: float = -math.inf
-    upper: float = math.inf
-
-
-@attrs.frozen
-class Door:
-    """A function of another library in which it draws noise, and nowhere else: the kit answers there.
-
-    Optional, as class-level ``doors``, for a part whose noise comes from calls that each keep what they say.
-
-    Attributes
-    ----------
-    function
-        ``package.module:Class.method``.
-    handed
-        Says of the arguments of a call, the object first, what is protected.
-    """
-
-    function: str
-    handed: Callable[..., Handed]
 
 
 class Scorer(Protocol):
@@ -902,7 +855,7 @@ class Regressor(Protocol):
     ``additive = True``
         Several parties can fit it together, where it plans Gaussian noise alone: what it asks noise for on
         all records is the sum of what it asks for on those of each party, its model follows from the answers
-        alone, and ``Meter.coins`` are public to all of them.
+        alone, and ``Meter.coins`` are public to all of them. Noise is ``Meter.inflation`` times as large.
     ``iterates(schema: Schema) -> Iterates``
         What is public about the iterates of a fit to all features, if a scorer and a selector may screen
         them. Its events and the selector's are drawn from one meter, in the order that ``Iterates.after``

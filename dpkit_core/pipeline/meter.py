@@ -51,6 +51,7 @@ from dpkit_core.mechanisms.sums import (
     with_noise,
     wrong_rows,
 )
+from dpkit_core.noise.foreign import Lent
 from dpkit_core.noise.joint import Joint
 from dpkit_core.noise.randomness import Randomness, Stream, Uncopyable
 from dpkit_core.noise.sampler import GRID_LIMIT, Sampler, finite, gaussian_grid
@@ -72,7 +73,7 @@ from dpkit_core.privacy.events import (
     same_event,
     walk,
 )
-from dpkit_core.protocols import Iterate, Lent, Meter, Round, Scores, StagePlan
+from dpkit_core.protocols import Iterate, Meter, Round, Scores, StagePlan
 
 GRID_ARITHMETIC = "exact discrete noise on a public power-of-two grid"
 JOINT_ARITHMETIC = (
@@ -224,6 +225,11 @@ class StageMeter(Uncopyable):
         """As ``Meter.coins`` says."""
         self._require_usable()
         return self._coins.generator
+
+    @property
+    def inflation(self) -> float:
+        """As ``Meter.inflation`` says."""
+        return 1.0 if self._joint is None else self._joint.inflation
 
     def offer(self, sensitivity: Sensitivity | None) -> None:
         """Say what sensitivity the scores of the next round have, which selections from now on must have.

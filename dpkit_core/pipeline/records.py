@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import attrs
 
-from dpkit_core.data.dataset import NO_LOTS, NOBODY, AnyDataset, Dataset, SparseDataset, StreamedDataset
+from dpkit_core.data.dataset import AnyDataset, Dataset, SparseDataset, StreamedDataset
 from dpkit_core.data.engine import Elsewhere
 from dpkit_core.data.features import Feature
 from dpkit_core.data.schema import Schema, Unit
 from dpkit_core.data.sides import sides
+from dpkit_core.data.units import NO_LOTS, NOBODY
 from dpkit_core.errors import InvalidData, Unsuitable
 from dpkit_core.pipeline.plan import Plan, Records
 from dpkit_core.pipeline.problems import needs_records, of_coins

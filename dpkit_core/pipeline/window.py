@@ -39,7 +39,7 @@ _SCALES: dict[str, Callable[..., float] | None] = {
 class Window(Uncopyable):
     """What a part sees of its meter, see ``dpkit_core.Meter``."""
 
-    __slots__ = ("_coins", *CALLS)
+    __slots__ = ("_coins", "_inflation", *CALLS)
 
     def __init__(self, meter: Meter) -> None:
         def passed_on(name: str) -> Callable[..., Any]:
@@ -51,11 +51,17 @@ class Window(Uncopyable):
         for name in CALLS:
             setattr(self, name, passed_on(name))
         self._coins: Callable[[], np.random.Generator] = lambda: meter.coins
+        self._inflation: Callable[[], float] = lambda: meter.inflation
 
     @property
     def coins(self) -> np.random.Generator:
         """Public randomness, see ``dpkit_core.Meter``."""
         return self._coins()
+
+    @property
+    def inflation(self) -> float:
+        """How much larger Gaussian noise is than asked for, see ``dpkit_core.Meter``."""
+        return self._inflation()
 
 
 @attrs.frozen

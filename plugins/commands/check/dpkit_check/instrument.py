@@ -26,12 +26,13 @@ import numpy.typing as npt
 from dpkit_check.climb import NORMS, ROUNDING
 from dpkit_check.trial import CheckFailed, NotApplicable
 from dpkit_core.arrays import Floats, Matrix
+from dpkit_core.noise.foreign import Lent
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.noise.sampler import Sampler
 from dpkit_core.pipeline.meter import StageMeter
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import Event
-from dpkit_core.protocols import Lent, Scores, StagePlan
+from dpkit_core.protocols import Scores, StagePlan
 
 # Values are clamped at this many sensitivities, as on the grid of a real meter: never below.
 _CLAMP = 2.0**45

@@ -355,6 +355,39 @@ def len_of(block):
     return np.array(len(block))
 
 
+def quoting(block):
+    raise ValueError(f"record {block.X[0]}, target {block.y[0]!r}")
+
+
+def overflowing(block):
+    return np.array((block.y * 1e308 * 1e308 > 0).sum())
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_no_log_of_the_cluster_quotes_records(engine, folder, keep):
+    """What a function raises or warns of, where the records are, is kept by workers and by the scheduler."""
+    with engine.open(folder, schema_of()) as data, distributed.Client(engine.scheduler) as client:
+        asked = data.keep(itself) if keep else data
+        with pytest.raises(RuntimeError, match=r"^a function that was asked of records raised ValueError$"):
+            asked.sum(records.Sum(quoting, (), bound=1))
+        asked.sum(records.Sum(overflowing, (), bound=1))
+        said = str(client.get_worker_logs()) + str(client.get_scheduler_logs())
+    assert "target" not in said
+    assert "overflow" not in said
+
+
+def itself(block):
+    return block
+
+
+@pytest.mark.slow
+def test_a_part_that_cannot_be_read_is_told_without_its_words(engine, folder):
+    (folder / "3.parquet").write_bytes(b"PAR1 secret PAR1")
+    with pytest.raises(InvalidData) as failed, engine.open(folder, schema_of()):
+        pass
+    assert "secret" not in str(failed.value)
+
+
 def test_a_cluster_that_is_not_there_is_said_to_be(impatient):
     nowhere = DaskEngine("tcp://127.0.0.1:9").open("docs/data/diamonds.parquet", schema_of())
     with pytest.raises(EngineFailed, match="does not answer"), nowhere:

@@ -23,7 +23,7 @@ import numpy as np
 
 from dpkit_regressor_boosted_trees.histograms import CUT, least_clip, released_sides
 from dpkit_regressor_boosted_trees.losses.objective import Objective
-from dpkit_regressor_boosted_trees.settings import CLIP_RANK, STEPS
+from dpkit_regressor_boosted_trees.settings import STEPS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from dpkit_regressor_boosted_trees.losses.objective import Scores
     from dpkit_regressor_boosted_trees.settings import BoostedTreesSettings
     from dpkit_regressor_boosted_trees.start import Start
+
+#: At least this share of the residuals is within the clip.
+WITHIN = 0.8
 
 #: The largest mean cut-off of counts, in units of their mean, and how many standard deviations of its noise
 #: are subtracted from the estimate.
@@ -87,7 +90,8 @@ def objective(
     zero = start.target.center / start.target.width
     largest = zero + 1
     # A mean as small as its noise may be 0.
-    expected = min(max(start.mean + zero, settings.mean_deviation / start.records), largest)
+    least = settings.mean_deviation * meter.inflation / start.records
+    expected = min(max(start.mean + zero, least), largest)
     clip = _clip(learning, start.records, expected, settings, meter)
     curvature = expected / clip
     return Objective(
@@ -109,6 +113,7 @@ def _clip(
 ) -> float:
     """Return the clip of residuals of counts, which cuts off little above."""
     above, below = released_sides(learning, settings, meter)
-    noise = settings.multiplier("clip") * settings.histogram_sensitivity * np.linalg.norm(CUT, axis=1)
+    deviation = settings.multiplier("clip") * settings.histogram_sensitivity * meter.inflation
+    noise = deviation * np.linalg.norm(CUT, axis=1)
     too_much = CUT @ above[:-1] > CUT_OFF * records * expected + DOUBTED * noise
-    return least_clip(too_much, above + below, (1 - CLIP_RANK) * records)
+    return least_clip(too_much, above + below, (1 - WITHIN) * records)
