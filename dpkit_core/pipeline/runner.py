@@ -390,10 +390,17 @@ class _Run:
         )
 
     def _source_of_noise(self) -> str:
-        """Return where the bits came from: ours only where they were ours."""
-        whose = dict.fromkeys(draw.whose for meter in self.meters.values() for draw in meter.draws)
-        others = [f"{name} for the noise that it drew" for name in whose if name is not None]
-        ours = [self.randomness.describe()] if None in whose or not others else []
+        """Return where the bits came from: ours only where they were ours, or lent for all that was drawn."""
+        lent: dict[str | None, bool] = {}
+        for draw in (draw for meter in self.meters.values() for draw in meter.draws):
+            lent[draw.whose] = draw.lent and lent.get(draw.whose, True)
+        by = {
+            name: f"{self.randomness.describe()}, lent to " if taken else "" for name, taken in lent.items()
+        }
+        others = [
+            f"{taken}{name} for the noise that it drew" for name, taken in by.items() if name is not None
+        ]
+        ours = [self.randomness.describe()] if None in lent or not others else []
         return "; ".join([*ours, *others])
 
 
