@@ -86,8 +86,7 @@ The page, in short; ``help(dpkit_core.Scorer)`` and so on have the terms, units 
         sensitivity(facts: Schema, round_index: int, /) -> Sensitivity
         prepare(data: Dataset, plan: StagePlan, meter: Meter, /) -> Callable[[Sequence[int]], Vector]
         plan(request: Request, /) -> StagePlan          # optional: it releases something itself
-        components(facts: Iterates, /) -> int           # optional, for "iterates" in ``forms``; also
-        none, not_private                               # class-level facts of a scorer of iterates
+        components(facts: Iterates, /) -> int; none; not_private    # for "iterates" in ``forms`` only
 
     class TopKSelector:             # given scores of declared sensitivity, release the best candidates
         plan(request: SelectionRequest, /) -> StagePlan

@@ -56,8 +56,8 @@ def trusted(batches: Sequence[AnyDataset]) -> tuple[str, ...]:
     """Return what a certificate assumes about where the records were; a sentence for each engine."""
     engines = dict.fromkeys(batch.engine for batch in batches if isinstance(batch, Elsewhere))
     return tuple(
-        f"those who run {engine}, where the records were, and the network to it are trusted as the process "
-        "is that drew the noise"
+        f"those who run {engine}, where the records were, and the network to it are trusted as much as "
+        "the process that drew the noise"
         for engine in engines
     )
 

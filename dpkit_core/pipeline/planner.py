@@ -48,7 +48,7 @@ from dpkit_core.pipeline.policy import Policy
 from dpkit_core.pipeline.runner import run
 from dpkit_core.pipeline.screen import UNPROTECTED
 from dpkit_core.pipeline.units import for_units
-from dpkit_core.plugins.kinds import Iterating, Planning
+from dpkit_core.plugins.promises import Iterating, Planning
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
 from dpkit_core.privacy.events import Event, NonPrivate, is_exact, walk
 from dpkit_core.protocols import (

@@ -1,13 +1,14 @@
 """How fast dpkit is beside what a user would pick instead.
 
-uv run --with interpret-core python tests/benchmarks/speed.py
+uv run --with interpret-core python tests/benchmarks/speed.py --growth
 uv run python tests/benchmarks/speed.py --quick
 uv run python tests/benchmarks/speed.py kendall trees-54000
 
-The first, about a quarter of an hour, prints a line for each row of ``rows.py`` and writes the page
-``docs/results/speed.md``, its table and its picture; with names of rows, these alone are measured anew. With
-``--quick``, tables are small, and ratios are printed beside earlier ones: a change that slows a row by a
-quarter is marked, and fails nothing.
+The first, about half an hour, prints a line for each row of ``rows.py`` and writes the page
+``docs/results/speed.md``, its table and its picture; with names of rows, these alone are measured anew.
+Without ``--growth``, it takes half as long, and exponents stay as they were. With ``--quick``, tables are
+small, and ratios are printed beside earlier ones: a change that slows a row by a quarter is marked, and fails
+nothing.
 
 Both sides have one thread and a process of their own and are run in turns, three times unless that takes more
 than ``ENOUGH`` seconds. The least processor time counts, with that of processes that they start.
@@ -99,8 +100,8 @@ def growth(name: str, seconds: float) -> str:
     return " ".join(found)
 
 
-def fully(name: str) -> dict[str, str]:
-    """Return the line of a row in the table."""
+def fully(name: str, *, grown: bool, before: Mapping[str, str]) -> dict[str, str]:
+    """Return the line of a row in the table; its growth is the earlier one unless that is measured, too."""
     row = ROWS[name]
     ours, theirs = in_turns(name, row.size, [True, False], TIMES)
     peer = theirs.seconds * row.parts_in(row.size)
@@ -116,7 +117,7 @@ def fully(name: str) -> dict[str, str]:
         "goal": f"{row.goal:.2g}",
         "reached": f"{peer / ours.seconds:.3g}",
         "quick": f"{quickly(name):.3g}",
-        "grows as": growth(name, ours.seconds),
+        "grows as": growth(name, ours.seconds) if grown else before.get("grows as", ""),
         "bound": row.bound,
     }
 
@@ -158,6 +159,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="How fast dpkit is beside what a user would pick instead.")
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"one of {', '.join(ROWS)}; all by default")
     parser.add_argument("--quick", action="store_true", help="small tables, which show no more than a change")
+    parser.add_argument(
+        "--growth", action="store_true", help="also fit how dpkit's time grows with each size"
+    )
     given = parser.parse_args()
     if unknown := [name for name in given.rows if name not in ROWS]:
         parser.error(f"there is no row {unknown[0]}; rows are {', '.join(ROWS)}")
@@ -171,7 +175,7 @@ def main() -> None:
             slower = "  slower by a quarter" if ratio < SLOWER * before else ""
             print(f"{name:18} {ratio:9.3g} times, {before:9.3g} before{slower}", flush=True)
         else:
-            lines[name] = fully(name)
+            lines[name] = fully(name, grown=given.growth, before=lines.get(name, {}))
             print("; ".join(f"{head} {cell}" for head, cell in lines[name].items() if cell), flush=True)
             write([lines[each] for each in ROWS if each in lines])
 

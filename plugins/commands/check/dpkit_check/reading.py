@@ -25,6 +25,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 
 Operand: TypeAlias = float | str | None
 """A number, a text, or nothing that can be compared."""
@@ -253,16 +254,24 @@ class Watch:
             site.sides.add(side)
             self.changes += 1
 
+    def _see_all(self, site: Site, truths: npt.NDArray[Any]) -> None:
+        if len(site.sides) < 2:  # else there is none to see, and looking takes as long as comparing
+            if truths.any():
+                self._see(site, True)
+            if not truths.all():
+                self._see(site, False)
+
     def compare(self, number: int, which: int, one: Any, other: Any) -> Any:
         """Return the comparison; of arrays, both sides are seen if some entries are and some are not."""
         result = _COMPARED[_OPERATORS[which]](one, other)
         site = self.sites[number]
         try:
-            sides = _sides(result) if isinstance(result, np.ndarray) else {bool(result)}
+            if isinstance(result, np.ndarray):
+                self._see_all(site, result)
+            else:
+                self._see(site, bool(result))
         except (TypeError, ValueError):
             return result
-        for side in sides:
-            self._see(site, side)
         site.note(one, other)
         return result
 
@@ -281,8 +290,7 @@ class Watch:
         except (TypeError, ValueError):
             return result
         if changed.dtype == np.bool_:
-            for side in _sides(changed):
-                self._see(site, side)
+            self._see_all(site, changed)
             site.note(args[0], args[1])
         return result
 
@@ -395,10 +403,6 @@ class Watch:
 _NEAR = 8
 
 
-def _sides(truths: Any) -> set[bool]:
-    return ({True} if truths.any() else set()) | (set() if truths.all() else {False})
-
-
 def _seen(site: Site) -> str:
     """Return what a condition was given, in words."""
     if math.isfinite(site.least):
@@ -414,12 +418,12 @@ def _small(value: Any) -> Operand:
     match value:
         case bool() | int() | float() | str():
             return value
+        case np.ndarray() if value.size and value.ndim and value.dtype.kind in "fiub":
+            return float(value.max())
         case np.generic():
             return _small(value.item())
         case np.ndarray() if value.ndim == 0:
             return _small(value.item())
-        case np.ndarray() if value.size and value.dtype.kind in "fiub":
-            return float(np.max(value))
         case _:
             return None
 

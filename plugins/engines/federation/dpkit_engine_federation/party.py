@@ -129,7 +129,7 @@ class Participant(Uncopyable):
         said, signature = hello[:64], hello[64:]
         if not has_signed(self._terms.parties[other], self._hello(other, said), signature):
             raise Declined(
-                f"{other} has not signed these terms by the key that they name: it has other terms, or is "
+                f"{other} has not signed these terms with the key that they name: it has other terms, or is "
                 "someone else. Compare the digests of the terms. Nothing is spent"
             )
         return said
@@ -162,8 +162,8 @@ class Participant(Uncopyable):
         """As ``Joint.assumptions`` says."""
         terms = self._terms
         return (
-            f"of the {len(terms.parties)} parties that hold the records, at most {terms.colluders} pool what "
-            "they know, with the server, and all others add their shares of noise",
+            f"at most {terms.colluders} of the {len(terms.parties)} parties that hold the records share what "
+            "they know with each other and with the server, and all others add their shares of noise",
             "X25519, HKDF-SHA-256 and AES-256 are not broken, and fingerprints of the parties' keys were "
             "compared by other means than the server",
             "that a party has records, and when it answers, is public; a person with records at several "

@@ -143,7 +143,7 @@ def test_three_parties_end_with_one_private_model(name: str) -> None:
     release = ends["north"]
     assert isinstance(release, Release)
     assert release.certificate.private
-    assert any("at most 1 pool" in words for words in release.certificate.assumptions)
+    assert any("at most 1 of the 3 parties" in words for words in release.certificate.assumptions)
 
 
 def test_three_parties_learn_what_one_place_would() -> None:
@@ -357,6 +357,20 @@ def test_spare_attempts_are_in_the_total_that_anyone_recomputes() -> None:
 def test_no_more_attempts_are_paid_for_than_parties_can_be_missing() -> None:
     key = {name: Identity() for name in NAMES}
     assert [terms_of(planned("adassp"), key, least=n, spare=9).spare for n in (2, 3)] == [1, 0]
+
+
+def test_a_plan_that_is_not_that_of_the_terms_is_refused() -> None:
+    """Its last events would pay for attempts, whatever they cost."""
+    plan, key = planned("boosted_trees"), {name: Identity() for name in NAMES}
+    terms, data = terms_of(plan, key, least=2), Dataset.from_arrays(*records(10), SCHEMA)
+    assert terms.spare == 1
+    for other in (
+        plan,
+        plan_of(terms_of(plan, key, least=3)),
+        plan_of(terms_of(planned("adassp"), key, least=2)),
+    ):
+        with pytest.raises(InvalidOption, match="not that of the terms"):
+            join(data, terms, identity=key["north"], transport=Relay(NAMES, 1.0), plan=other)
 
 
 # Charges
