@@ -77,7 +77,7 @@ The page, in short; ``help(dpkit_core.Scorer)`` and so on have the terms, units 
         sums(contributions, groups, *, limits, event) -> Matrix
         kept_sums(kept, of, *, limits, event) -> Matrix     # of what ``data.keep`` returned
         custom(event, *, proof, arithmetic) -> ContextManager[Sampler]
-        foreign(event, *, whose, proof) -> ContextManager[None]
+        foreign(event, *, whose, proof) -> ContextManager[Lent]  # .random_state(), .generator()
         screen(iterate, /) -> tuple[int, ...]   # features to drop, only for a request with iterates
 
     class Scorer:                   # how relevant is each feature?
@@ -168,6 +168,7 @@ if TYPE_CHECKING:
     from dpkit_core.data.dataset import Dataset
     from dpkit_core.data.kept import Kept
     from dpkit_core.data.sums import State
+    from dpkit_core.noise.foreign import Lent
     from dpkit_core.noise.sampler import Sampler
 
 S = TypeVar("S")
@@ -557,11 +558,15 @@ class Meter(Protocol):
         """
         ...
 
-    def foreign(self, event: Event, *, whose: str, proof: str) -> AbstractContextManager[None]:
+    def foreign(self, event: Event, *, whose: str, proof: str) -> AbstractContextManager[Lent]:
         """Record ``event`` for noise that another library draws inside the ``with``.
 
-        The certificate then says whose noise it is, and claims neither our randomness nor our arithmetic for
-        it. Without a proof the event is ``NonPrivate``.
+            with meter.foreign(event, whose=whose, proof=proof) as lent:
+                model = Theirs(epsilon=event.epsilon, random_state=lent.random_state()).fit(X, y)
+
+        The certificate then says whose noise it is, and does not claim our arithmetic for it; our randomness
+        only where it was taken. Without a proof the event is ``NonPrivate``. A part may name, as class-level
+        ``doors``, the functions in which the library draws (``dpkit_core.Door``): the kit answers there.
 
         Parameters
         ----------

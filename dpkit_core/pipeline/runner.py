@@ -183,6 +183,7 @@ class _Run:
             batches, self.scored = (fitted,), without_names(scored)
         self.batches = tuple(map(without_names, batches))
         self.data = self.batches[0]  # all there is, but for a stream
+        self.trusted, self.engine = trusted(self.batches), _engine_of(self.data)
         self.randomness = randomness = Randomness.from_os() if randomness is None else randomness
         self.progress = progress or (lambda stage, done, steps: None)
         self.process = os.getpid()
@@ -374,7 +375,7 @@ class _Run:
             parts=plan.records,
             assumptions=(
                 *plan.assumptions,
-                *trusted(self.batches),
+                *self.trusted,
                 *(() if self.joint is None else self.joint.assumptions),
             ),
             randomness=self._source_of_noise(),
@@ -385,14 +386,21 @@ class _Run:
             dpkit=__version__,
             witness=witness,
             plan=_settings(plan),
-            engine=_engine_of(self.data),
+            engine=self.engine,
         )
 
     def _source_of_noise(self) -> str:
-        """Return where the bits came from: ours only where they were ours."""
-        whose = dict.fromkeys(draw.whose for meter in self.meters.values() for draw in meter.draws)
-        others = [f"{name} for the noise that it drew" for name in whose if name is not None]
-        ours = [self.randomness.describe()] if None in whose or not others else []
+        """Return where the bits came from: ours only where they were ours, or lent for all that was drawn."""
+        lent: dict[str | None, bool] = {}
+        for draw in (draw for meter in self.meters.values() for draw in meter.draws):
+            lent[draw.whose] = draw.lent and lent.get(draw.whose, True)
+        by = {
+            name: f"{self.randomness.describe()}, lent to " if taken else "" for name, taken in lent.items()
+        }
+        others = [
+            f"{taken}{name} for the noise that it drew" for name, taken in by.items() if name is not None
+        ]
+        ours = [self.randomness.describe()] if None in lent or not others else []
         return "; ".join([*ours, *others])
 
 

@@ -2,6 +2,7 @@
 
 A ``Window`` has the calls of ``dpkit_core.Meter``. ``Opened`` is the sampler inside the ``with`` block of a
 custom mechanism: it has the methods of ``Sampler``, counts what they give, and is closed when the block ends.
+``Lending`` is what another library gets its randomness by.
 """
 
 from __future__ import annotations
@@ -108,6 +109,17 @@ class Opened(Uncopyable):
         for method, scale_of in _SCALES.items():
             setattr(self, method, counted(method, scale_of))
         self.close: Callable[[], tuple[tuple[Call, int], ...]] = close
+
+
+class Lending(Uncopyable):
+    """Randomness for another library, see ``dpkit_core.Lent``."""
+
+    __slots__ = ("generator", "random_state")
+
+    def __init__(self, lend: Callable[[], np.random.Generator]) -> None:
+        self.generator: Callable[[], np.random.Generator] = lend
+        # Older libraries take this one alone.
+        self.random_state = lambda: np.random.RandomState(lend().bit_generator)
 
 
 Given_co = TypeVar("Given_co", covariant=True)
