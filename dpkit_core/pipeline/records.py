@@ -27,11 +27,10 @@ def batches_for(plan: Plan, data: Records) -> tuple[AnyDataset, ...]:
     InvalidData
         If the data are not what the plan was made for.
     """
-    if isinstance(data, AnyDataset):
-        given: Sequence[AnyDataset] = (data,)
-    elif isinstance(data, Sequence) and all(isinstance(batch, AnyDataset) for batch in data):
-        given = data
-    else:
+    given: object = data
+    if isinstance(given, AnyDataset):
+        given = (given,)
+    elif not isinstance(given, Sequence) or not all(isinstance(batch, AnyDataset) for batch in given):
         raise InvalidData(
             f"the data are of type {type(data).__name__}; make them a dataset of the plan's schema with "
             "Dataset.from_arrays, or for a stream a list of such datasets"
