@@ -524,9 +524,9 @@ class Unit:
     @property
     def rule(self) -> str:
         """How many of its records are kept, in words."""
-        most, verb = number_of(self.most_records, "record"), "is" if self.most_records == 1 else "are"
+        most, verb = number_of(self.most_records, "record"), "counts" if self.most_records == 1 else "count"
         return (
-            f"at most {most} of each {self} {verb} kept, as most_records in the schema says, by a hash of "
+            f"at most {most} of each {self} {verb}, as most_records in the schema says, by a hash of "
             "that one's own records"
         )
 
