@@ -8,6 +8,7 @@ Numbers are read from ``docs/results/tables``::
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -23,7 +24,10 @@ WIDTH, ROW, TOP, STEP = 470, 19, 54, 175
 
 @attrs.frozen
 class Dots:
-    """A table to draw: which of its columns are methods, under which names, and between which numbers."""
+    """A table to draw: which of its columns are methods, under which names, and between which numbers.
+
+    With ``powers``, dots are at the logarithms to base 10, and ``low`` and ``high`` are exponents.
+    """
 
     table: str
     label: str
@@ -32,6 +36,7 @@ class Dots:
     high: float = 1.0
     only: Mapping[str, str] = attrs.field(factory=dict)
     name: tuple[str, ...] = ("table",)
+    powers: bool = False
 
 
 PICTURES = {
@@ -111,6 +116,15 @@ PICTURES = {
     "beside": Dots(
         "beside", "median R² on held-out diamonds, epsilon 1", {"R², median": "R²"}, name=("fit",)
     ),
+    "speed": Dots(
+        "speed",
+        "processor time of the alternative over dpkit's",
+        {"reached": "reached", "goal": "goal"},
+        low=-2.0,
+        high=3.0,
+        name=("work",),
+        powers=True,
+    ),
 }
 
 
@@ -123,7 +137,10 @@ def rows(dots: Dots) -> Iterator[tuple[str, list[float | None]]]:
                 and row[dots.name[0]] != "mean"
             ):
                 found = [re.match(r"-?[\d.]+(e[+-]?\d+)?", row[column]) for column in dots.methods]
-                yield ", ".join(row[part] for part in dots.name), [float(f[0]) if f else None for f in found]
+                values = [float(f[0]) if f else None for f in found]
+                if dots.powers:
+                    values = [None if value is None else math.log10(value) for value in values]
+                yield ", ".join(row[part] for part in dots.name), values
 
 
 def picture(name: str) -> str:
@@ -142,7 +159,8 @@ def picture(name: str) -> str:
         body.append(
             f'<line x1="{x(tick):g}" x2="{x(tick):g}" y1="{TOP - 8}" y2="{bottom - 4}" stroke="{GRID}"/>'
         )
-        body.append(f'<text x="{x(tick):g}" y="{bottom + 12}" text-anchor="middle">{tick:g}</text>')
+        shown = 10**tick if dots.powers else tick
+        body.append(f'<text x="{x(tick):g}" y="{bottom + 12}" text-anchor="middle">{shown:g}</text>')
     for i, (color, told) in enumerate(zip(COLORS, dots.methods.values(), strict=False)):
         body.append(f'<circle cx="{left + 5 + STEP * i:g}" cy="33" r="5" fill="{color}"/>')
         body.append(f'<text x="{left + 15 + STEP * i:g}" y="37">{escape(told)}</text>')

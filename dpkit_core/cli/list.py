@@ -41,7 +41,7 @@ def list_parts(
 ) -> None:
     """List the installed parts, or what else distributions offer, such as recipes, without importing any."""
     named = None if kind is None else kind_named(kind)
-    others = named is not None and named.protocol is None
+    others = named is not None and not named.part
     refs = tuple(map(described, resources(named.name))) if named and others else Registry().refs(kind)
     if format is Format.JSON:
         print_json([_document(ref) for ref in refs])

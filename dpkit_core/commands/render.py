@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 import sys
 import textwrap
 import threading
@@ -92,7 +93,16 @@ def _lines_of_many(
     while sum(widths) > room and max((widths[place] for place in broken), default=0) > _NARROWEST:
         widths[max(broken, key=widths.__getitem__)] -= 1
 
+    simple = "  " + gap.join(
+        f"{{:{'>' if title in numeric else '<'}{size}}}" for title, size in zip(header, widths, strict=True)
+    )
+    limits = [size if place in broken else sys.maxsize for place, size in enumerate(widths)]
+
     def laid_out(row: Sequence[str]) -> Iterator[str]:
+        # Of plain text, every letter is as wide as one.
+        if "".join(row).isascii() and all(map(operator.le, map(len, row), limits)):
+            yield simple.format(*row).rstrip()
+            return
         cells = [
             textwrap.wrap(cell, widths[place])
             if place in broken and cell_len(cell) > widths[place]

@@ -109,7 +109,8 @@ class Entry:
     @property
     def intact(self) -> bool:
         """Whether the hash is that of the other fields."""
-        return self.hash == digest(attrs.astuple(self, recurse=False)[:-1])
+        fields = (self.sequence, self.kind, self.account, self.charge, self.body, self.total, self.previous)
+        return self.hash == digest(fields)
 
     @property
     def ends_move(self) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from dpkit_core.plugins.kinds import Forecasting
+from dpkit_core.plugins.promises import Forecasting
 from dpkit_core.privacy.events import ExponentialMechanism, PermuteAndFlip, walk
 from dpkit_core.protocols import Forecast
 

@@ -15,8 +15,8 @@ import attrs
 from dpkit_core.data.engine import Engine
 from dpkit_core.errors import InvalidOption
 from dpkit_core.pipeline.policy import Policy
-from dpkit_core.plugins.kinds import PARTS, Iterating, Reading, is_supported, lacking, members
-from dpkit_core.plugins.registry import MOVING, Registry, load_target
+from dpkit_core.plugins.promises import MOVING, PROTOCOLS, Iterating, Reading, is_supported, lacking, members
+from dpkit_core.plugins.registry import Registry, load_target
 from dpkit_core.plugins.resources import find_resource, resources
 from dpkit_core.protocols import (
     API,
@@ -366,8 +366,7 @@ def _require_part(role: str, given: object) -> None:
         raise InvalidOption(
             f"{role} is the class {given.__name__}; give a part, such as {given.__name__}(), or its name"
         )
-    protocol = PARTS[role].protocol
-    assert protocol is not None, f"{role} is a part"
+    protocol = PROTOCOLS[role]
     missing = lacking(given, protocol)
     if missing:
         raise InvalidOption(

@@ -48,7 +48,7 @@ from dpkit_core.pipeline.policy import Policy
 from dpkit_core.pipeline.runner import run
 from dpkit_core.pipeline.screen import UNPROTECTED
 from dpkit_core.pipeline.units import for_units
-from dpkit_core.plugins.kinds import Iterating, Planning
+from dpkit_core.plugins.promises import Iterating, Planning
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
 from dpkit_core.privacy.events import Event, NonPrivate, is_exact, walk
 from dpkit_core.protocols import (
@@ -63,7 +63,7 @@ from dpkit_core.protocols import (
 )
 from dpkit_core.release.certificate import EVALUATION, Certificate, HeldOut, StageEvent, charged
 from dpkit_core.release.consistency import contradictions
-from dpkit_core.release.evaluation import FITTED, HELD_OUT, OTHER, WHICH, Evaluation
+from dpkit_core.release.evaluation import FITTED, HELD_OUT, OTHER, UNSEEN, WHICH, Evaluation
 from dpkit_core.release.release import Release
 from dpkit_core.release.signing import unsigned
 from dpkit_core.text import number_of
@@ -223,7 +223,7 @@ def _evaluation_plan(
     assumptions = [
         *_assumptions(schema, (), (by,), 1, None),
         *([] if planned.held_out is None else [_rule_of_sides(schema)]),
-        *(["no record of the table is one that the model was fitted to"] if planned.records == OTHER else []),
+        *([UNSEEN] if planned.records == OTHER else []),
     ]
     return Plan(
         Assembly(None, None, None, by.name, {}),

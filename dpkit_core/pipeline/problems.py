@@ -19,7 +19,7 @@ from dpkit_core.noise.sampler import check_range, gaussian_grid, laplace_grid
 from dpkit_core.noise.selection import SMALLEST_EPSILON
 from dpkit_core.pipeline.parts import BATCHES, FORMS, ITERATES, Assembly, Component, Part, Stage, forms_of
 from dpkit_core.pipeline.units import for_units
-from dpkit_core.plugins.kinds import Iterating
+from dpkit_core.plugins.promises import Iterating
 from dpkit_core.plugins.registry import Registry
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
 from dpkit_core.privacy.events import (

@@ -33,15 +33,10 @@ from typing import Any, TextIO
 
 import attrs
 
-from dpkit_core._version import __version__
-from dpkit_core.errors import AmbiguousName, BrokenPlugin, IncompatiblePlugin, UnknownName, install
-from dpkit_core.plugins.kinds import PARTS, Kind, is_supported, kind_named
-from dpkit_core.protocols import API, API_FLOOR
+from dpkit_core.errors import AmbiguousName, BrokenPlugin, UnknownName, install
+from dpkit_core.plugins.kinds import PARTS, Kind, kind_named
 
 _UNKNOWN = "unknown"
-
-#: Advice to authors of parts for an older plugin API.
-MOVING = "The changelog says what to change"
 
 
 def canonical(distribution: str) -> str:
@@ -202,6 +197,9 @@ class Registry:
         IncompatiblePlugin
             If it targets another plugin API or departs from its protocol.
         """
+        # Where nothing is loaded, protocols are not needed, which take half of the time to list parts.
+        from dpkit_core.plugins.promises import admit  # noqa: PLC0415
+
         return admit(ref, load_target(ref))
 
     def provenance(self, part: object, kind: str) -> ComponentRef | None:
@@ -314,42 +312,3 @@ def load_target(ref: ComponentRef, printed: TextIO | None = None) -> Any:
             f"{ref} is installed but failed while {stage}: {type(error).__name__}: {error}. "
             f"Reinstall or upgrade {ref.distribution} with its dependencies, or uninstall it"
         ) from error
-
-
-def admit(ref: ComponentRef, target: object) -> type[Any]:
-    """Return ``target`` if it is a class that this dpkit can use as a part of ``ref``'s kind.
-
-    Raises
-    ------
-    IncompatiblePlugin
-        Naming the API numbers of both sides, or every member that departs from the protocol.
-    """
-    if not isinstance(target, type):
-        raise IncompatiblePlugin(
-            f"{ref} points to {ref.target}, a {type(target).__name__}; an entry point of a part must point "
-            "to its class"
-        )
-    _require_api(ref, getattr(target, "api", None))
-    kind = _part(ref.kind)
-    faults = kind.faults_of(target)
-    if faults:
-        raise IncompatiblePlugin(
-            f"{ref} is no {getattr(kind.protocol, '__name__', kind.name)}: {'; '.join(faults)}. Upgrade "
-            f"{ref.distribution}, or tell its authors"
-        )
-    return target
-
-
-def _require_api(ref: ComponentRef, api: object) -> None:
-    if not isinstance(api, int):
-        raise IncompatiblePlugin(
-            f"{ref} does not say which plugin API it targets; its class needs `api: ClassVar[int] = {API}`"
-        )
-    if is_supported(api):
-        return
-    window = f"{API}" if API_FLOOR == API else f"{API_FLOOR}-{API}"
-    old, new = (ref.distribution, "dpkit") if api < API_FLOOR else ("dpkit", ref.distribution)
-    raise IncompatiblePlugin(
-        f"{ref} targets plugin API {api}; this dpkit {__version__} accepts {window}. "
-        f"Upgrade {old}, or install an older {new}" + (f". {MOVING}" if api < API_FLOOR else "")
-    )

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from dpkit_core.errors import AmbiguousName, BrokenPlugin, IncompatiblePlugin, UnknownName
-from dpkit_core.plugins import kinds
+from dpkit_core.plugins import promises
 from dpkit_core.plugins import registry as registry_module
-from dpkit_core.plugins.kinds import KINDS, PARTS, departures, kind_named
+from dpkit_core.plugins.kinds import KINDS, PARTS, kind_named
+from dpkit_core.plugins.promises import PROTOCOLS, departures
 from dpkit_core.plugins.registry import ComponentRef, Registry
 from dpkit_core.protocols import Accountant, Scorer
 
@@ -264,9 +265,8 @@ def test_a_part_of_a_newer_api_is_refused_with_both_sides_and_the_remedy(site):
 
 @pytest.mark.parametrize(("api", "fits"), [(2, False), (3, True), (4, True), (5, False)])
 def test_the_api_window_includes_both_ends(api, fits, site, monkeypatch):
-    for module in (registry_module, kinds):  # one reports the window, the other judges by it
-        monkeypatch.setattr(module, "API", 4)
-        monkeypatch.setattr(module, "API_FLOOR", 3)
+    monkeypatch.setattr(promises, "API", 4)
+    monkeypatch.setattr(promises, "API_FLOOR", 3)
     points = {"dpkit.scorers": {"mine": "mine:MyScorer"}}
     site.install("mine", entry_points=points, modules={"mine": SCORER.format(api=api)})
     if fits:
@@ -439,6 +439,10 @@ def test_listing_imports_no_library_and_no_plugin():
     assert plugins == {"dpkit_core"}
     heavy = {"numpy", "scipy", "typer", "rich", "pluggy", "pyarrow", "randomgen"}
     assert not heavy & set(listed["loaded"])
+
+
+def test_each_kind_of_part_has_a_protocol():
+    assert set(PROTOCOLS) == set(PARTS)
 
 
 def test_kinds_differ_in_all_of_their_names():

@@ -12,7 +12,7 @@ import attrs
 import pytest
 
 from dpkit_core import protocols
-from dpkit_core.plugins.kinds import PARTS
+from dpkit_core.plugins.promises import PROTOCOLS
 
 #: Members that a part may have or not: they are in no protocol.
 OPTIONAL = {
@@ -54,7 +54,7 @@ def test_the_page_has_every_class_that_an_author_may_use() -> None:
         if getattr(value, "__module__", "") == protocols.__name__
     }
     assert set(PAGE) == {name for name in own if inspect.isclass(getattr(protocols, name))}
-    assert {kind.protocol.__name__ for kind in PARTS.values() if kind.protocol} <= set(PAGE)
+    assert {protocol.__name__ for protocol in PROTOCOLS.values()} <= set(PAGE)
 
 
 @pytest.mark.parametrize("name", PAGE)

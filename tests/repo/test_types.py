@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from dpkit_core.plugins import kinds
+from dpkit_core.plugins.promises import PROTOCOLS
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,8 +49,7 @@ def test_there_are_parts() -> None:
 
 @pytest.mark.parametrize(("kind", "name", "module"), PARTS.values(), ids=PARTS)
 def test_each_part_proves_that_it_keeps_its_protocol(kind: str, name: str, module: Path) -> None:
-    protocol = kinds.kind_named(kind).protocol
-    assert protocol is not None
+    protocol = PROTOCOLS[kinds.kind_named(kind).name]
     assert f"{protocol.__name__} = {name}" in proved(module)
 
 

@@ -61,7 +61,7 @@ from dpkit_core.arrays import Matrix
 from dpkit_core.data.dataset import SparseDataset
 from dpkit_core.data.schema import Schema
 from dpkit_core.pipeline.parts import BATCHES, FORMS, forms_of
-from dpkit_core.plugins.kinds import Forecasting, Iterating
+from dpkit_core.plugins.promises import Forecasting, Iterating
 from dpkit_core.privacy import events
 from dpkit_core.privacy.budget import Budget, Neighboring
 from dpkit_core.privacy.events import Event

@@ -11,7 +11,7 @@ from dpkit_check.attacks.elsewhere import SLOW_TO_IMPORT, imported
 from dpkit_check.cases.parts import class_of, kinds_of
 from dpkit_check.trial import AnyPart, CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
 from dpkit_core.pipeline.parts import option_fields
-from dpkit_core.plugins.kinds import PARTS, is_supported
+from dpkit_core.plugins.promises import faults_of, is_supported
 from dpkit_core.protocols import API, API_FLOOR
 
 
@@ -25,7 +25,7 @@ def check_protocol(make: Factory[AnyPart], trial: Trial) -> Evidence:
     cls = class_of(make)
     api = getattr(cls, "api", None)
     require(is_supported(api), f"api is {api!r}; it must be {API_FLOOR} to {API}")
-    faults = [fault for kind in kinds_of(cls) for fault in PARTS[kind].faults_of(cls)]
+    faults = [fault for kind in kinds_of(cls) for fault in faults_of(cls, kind)]
     require(not faults, "; ".join(faults))
     return Evidence(f"plugin API {api}")
 

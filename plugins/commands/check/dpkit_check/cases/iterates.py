@@ -23,7 +23,7 @@ from dpkit_core.data.schema import Column, Schema
 from dpkit_core.errors import Unsuitable
 from dpkit_core.pipeline.parts import ITERATES, forms_of
 from dpkit_core.pipeline.screen import public
-from dpkit_core.plugins.kinds import Iterating, Reading
+from dpkit_core.plugins.promises import Iterating, Reading
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
 from dpkit_core.protocols import Iterate, Iterates, Meter, Regressor, Request, Scorer, StagePlan
 

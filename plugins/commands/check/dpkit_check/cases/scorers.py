@@ -26,7 +26,7 @@ from dpkit_core.noise.randomness import Randomness
 from dpkit_core.pipeline.meter import Draw
 from dpkit_core.pipeline.parts import FORMS, forms_of
 from dpkit_core.pipeline.units import for_units
-from dpkit_core.plugins.kinds import Planning
+from dpkit_core.plugins.promises import Planning
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
 from dpkit_core.protocols import Request, Scorer, StagePlan
 
@@ -98,7 +98,7 @@ class ScorerCase:
             scored = self.part.prepare(data, self.plan, meter.window)
             if finish:
                 meter.finish()
-        return scored, meter.draws
+        return lambda picked: np.asarray(scored(picked), dtype=np.float64), meter.draws  # as a run takes them
 
     def ask(self, data: Dataset, transcript: Transcript) -> None:
         """Keep what the release of the scorer's own asks."""
