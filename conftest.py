@@ -40,8 +40,13 @@ _read_once("metadata")
 typer.main.get_command = typer.testing._get_command = functools.cache(typer.main.get_command)
 
 
+def pytest_addoption(parser):
+    """Add ``--once``, for ``.ci/run lowest``: each call of a library is tried, and not again and again."""
+    parser.addoption("--once", action="store_true", help="Run the first parametrization of each test alone.")
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Mark as slow what follows the first parametrizations of a test marked ``first``.
 
     What is exhaustive stays so, since ``-m slow`` would run it.
@@ -54,3 +59,15 @@ def pytest_collection_modifyitems(items):
             seen[test] += 1
             if seen[test] > mark.args[0]:
                 item.add_marker(pytest.mark.slow)
+    if config.getoption("once"):
+        items[:] = _once(items)
+
+
+def _once(items):
+    """Yield of each test the first parametrization that is neither slow nor exhaustive."""
+    tests = set()
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        if test not in tests and not any(map(item.get_closest_marker, ("slow", "exhaustive"))):
+            tests.add(test)
+            yield item

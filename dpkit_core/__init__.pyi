@@ -24,6 +24,9 @@ from .ledger.ledger import Ledger as Ledger
 from .mechanisms.calibration import calibrate as calibrate
 from .mechanisms.calibration import calibrate_events as calibrate_events
 from .mechanisms.picks import fixed_scores as fixed_scores
+from .noise.foreign import Door as Door
+from .noise.foreign import Handed as Handed
+from .noise.foreign import Lent as Lent
 from .noise.randomness import Randomness as Randomness
 from .noise.sampler import Sampler as Sampler
 from .pipeline.comparison import Comparison as Comparison

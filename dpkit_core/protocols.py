@@ -7,8 +7,7 @@ A release is assembled from parts, and every published method is one combination
         \_________________ | _____________________/
                           Meter    draws the noise and records the event, in one call
 
-A part is a frozen attrs class or a dataclass, whose fields are its options, or a plain class. It inherits
-from nothing. Rules that all parts keep:
+A part inherits from nothing: a frozen attrs class or dataclass, whose fields are its options, or a plain one.
 
 1. Planning (``sensitivity``, ``plan``) sees public facts only, and raises ``Unsuitable`` with a sentence when
    the part cannot serve. Every sentence that can appear in a release or certificate is in the plan.
@@ -71,13 +70,14 @@ The page, in short; ``help(dpkit_core.Scorer)`` and so on have the terms, units 
 
     class Meter:                    # the only source of noise; an unplanned event voids the run
         coins -> Generator          # public randomness
+        inflation -> float          # of Gaussian noise among several parties, else 1
         laplace(value, *, sensitivity, noise_multiplier) -> Matrix
         gaussian(value, *, sensitivity, noise_multiplier) -> Matrix
         select(scores, k, *, event, constant_work=False) -> tuple[int, ...]
         sums(contributions, groups, *, limits, event) -> Matrix
         kept_sums(kept, of, *, limits, event) -> Matrix     # of what ``data.keep`` returned
         custom(event, *, proof, arithmetic) -> ContextManager[Sampler]
-        foreign(event, *, whose, proof) -> ContextManager[None]
+        foreign(event, *, whose, proof) -> ContextManager[Lent]  # .random_state(), .generator()
         screen(iterate, /) -> tuple[int, ...]   # features to drop, only for a request with iterates
 
     class Scorer:                   # how relevant is each feature?
@@ -168,6 +168,7 @@ if TYPE_CHECKING:
     from dpkit_core.data.dataset import Dataset
     from dpkit_core.data.kept import Kept
     from dpkit_core.data.sums import State
+    from dpkit_core.noise.foreign import Lent
     from dpkit_core.noise.sampler import Sampler
 
 S = TypeVar("S")
@@ -419,6 +420,15 @@ class Meter(Protocol):
         """
         ...
 
+    @property
+    def inflation(self) -> float:
+        """How many times larger the deviation of ``gaussian``'s noise is than asked for; 1 in one place.
+
+        Among several parties each knows its own share, so together they add more than is charged. Public; it
+        grows when a party is lost. A part that compares what it was given with the noise multiplies by it.
+        """
+        ...
+
     def laplace(
         self, value: npt.ArrayLike, *, sensitivity: float, noise_multiplier: float
     ) -> npt.NDArray[np.float64]:
@@ -548,11 +558,15 @@ class Meter(Protocol):
         """
         ...
 
-    def foreign(self, event: Event, *, whose: str, proof: str) -> AbstractContextManager[None]:
+    def foreign(self, event: Event, *, whose: str, proof: str) -> AbstractContextManager[Lent]:
         """Record ``event`` for noise that another library draws inside the ``with``.
 
-        The certificate then says whose noise it is, and claims neither our randomness nor our arithmetic for
-        it. Without a proof the event is ``NonPrivate``.
+            with meter.foreign(event, whose=whose, proof=proof) as lent:
+                model = Theirs(epsilon=event.epsilon, random_state=lent.random_state()).fit(X, y)
+
+        The certificate then says whose noise it is, and does not claim our arithmetic for it; our randomness
+        only where it was taken. Without a proof the event is ``NonPrivate``. A part may name, as class-level
+        ``doors``, the functions in which the library draws (``dpkit_core.Door``): the kit answers there.
 
         Parameters
         ----------
@@ -841,7 +855,7 @@ class Regressor(Protocol):
     ``additive = True``
         Several parties can fit it together, where it plans Gaussian noise alone: what it asks noise for on
         all records is the sum of what it asks for on those of each party, its model follows from the answers
-        alone, and ``Meter.coins`` are public to all of them.
+        alone, and ``Meter.coins`` are public to all of them. Noise is ``Meter.inflation`` times as large.
     ``iterates(schema: Schema) -> Iterates``
         What is public about the iterates of a fit to all features, if a scorer and a selector may screen
         them. Its events and the selector's are drawn from one meter, in the order that ``Iterates.after``

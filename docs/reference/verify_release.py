@@ -34,6 +34,7 @@ STAGES = {
     "evaluation": "regressor",
 }
 PICKS = ("ExponentialMechanism", "PermuteAndFlip")
+UNSEEN = "no record of the table is one that the model was fitted to"
 NOISE = ("Gaussian", "NonSphericalGaussian")
 PROVED = ("PureDP", "ApproxDP", "Renyi")
 
@@ -459,7 +460,9 @@ def check_evaluation(release, *, alone):
     if alone:
         which = (found or {}).get("records", "held-out")
         require(found and "of" in found, "no model of another release is scored")
-        require(planned != (which == "other") or which == "fitted", "which records are held out is not said")
+        assumed = UNSEEN in certificate["assumptions"]
+        require(assumed == (which == "other"), "that these are other records is assumed where they score")
+        require(planned == (which == "held-out"), "which records are held out is not said where they score")
         require(not planned or certificate["neighboring"] == "add-remove", "a replaced record may move")
     else:
         require(bool(events) == planned, "nothing is planned to be scored")

@@ -38,11 +38,22 @@ from dpkit_core.data.sums import (
     shares,
     total,
 )
-from dpkit_core.data.units import Hashes, Roster, Truncation, contents, contents_of_sparse
+from dpkit_core.data.units import (
+    NO_LOTS,
+    NOBODY,
+    Hashes,
+    Quotas,
+    Roster,
+    contents,
+    contents_of_sparse,
+    joined,
+    kept,
+)
 from dpkit_core.errors import InvalidData
 from dpkit_core.text import some_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from scipy import sparse
 
     from dpkit_core.data.source import Source
@@ -115,11 +126,6 @@ class AnyDataset(Protocol):
         ...
 
 
-#: The units of records that have none, and the numbers by which sides are drawn where contents are hashed.
-NOBODY: Integers = np.empty(0, np.int64)
-NO_LOTS: Hashes = np.empty(0, np.uint64)
-
-
 @attrs.frozen(eq=False)
 class Members:
     """Whose each record is: its unit's number on the roster; and how many of each are kept."""
@@ -129,36 +135,17 @@ class Members:
     most: int
 
     @classmethod
-    def of(cls, units: Any, schema: Schema, roster: Roster | None = None) -> Members | None:
-        """Return whose records these are, by ``units`` of ``Dataset.from_arrays``; None without a unit.
-
-        Raises
-        ------
-        InvalidData
-            If there is a unit and it is not said whose the records are, or the other way round.
-        """
-        if schema.unit is None:
-            if units is not None:
-                raise InvalidData(
-                    "units says whose each record is, and the schema protects single records; name the unit "
-                    "in the schema, or leave units out"
-                )
-            return None
-        if units is None:
-            raise InvalidData(
-                f"the schema protects all records of one {schema.unit}; say whose each record is with "
-                "units=, or give a table with that column"
-            )
-        from dpkit_core.data.frames import unit_columns  # noqa: PLC0415 - arrays are used without pyarrow
-
-        roster = Roster() if roster is None else roster
-        codes = roster.codes(unit_columns(units, schema.unit.columns))
-        return cls(codes, roster, schema.unit.most_records)
+    def of(cls, told: Iterable[pa.Array | None], schema: Schema) -> Members | None:
+        """Return whose the records of blocks are, as ``identified`` says of each; None without a unit."""
+        roster = Roster()
+        for identifiers in told:
+            if identifiers is not None:
+                roster.tell(identifiers)
+        return None if schema.unit is None else cls(roster.codes(), roster, schema.unit.most_records)
 
     def require(self, records: int) -> Members:
         """Return the same, if it is said for as many records as there are."""
-        if len(self.codes) != records:
-            raise InvalidData(f"units has {len(self.codes)} entries for {records} records; give one for each")
+        _require_as_many(len(self.codes), records)
         return self
 
     def only(self, records: Booleans) -> Members:
@@ -172,8 +159,37 @@ class Members:
 
     def kept(self, contents: Hashes) -> Booleans:
         """Return which records are kept."""
-        truncation = Truncation(self.codes, contents, self.roster.hashes(), self.most)
-        return truncation.in_a_pass()(self.codes, contents)
+        return kept(self.codes, contents, self.roster.hashes(), self.most)
+
+
+def identified(units: Any, schema: Schema) -> pa.Array | None:
+    """Return the identifier of each record's unit, by ``units`` of ``Dataset.from_arrays``; None without.
+
+    Raises
+    ------
+    InvalidData
+        If there is a unit and it is not said whose the records are, or the other way round.
+    """
+    if schema.unit is None:
+        if units is not None:
+            raise InvalidData(
+                "units says whose each record is, and the schema protects single records; name the unit "
+                "in the schema, or leave units out"
+            )
+        return None
+    if units is None:
+        raise InvalidData(
+            f"the schema protects all records of one {schema.unit}; say whose each record is with "
+            "units=, or give a table with that column"
+        )
+    from dpkit_core.data.frames import unit_columns  # noqa: PLC0415 - arrays are used without pyarrow
+
+    return joined(unit_columns(units, schema.unit.columns))
+
+
+def _require_as_many(told: int, records: int) -> None:
+    if told != records:
+        raise InvalidData(f"units has {told} entries for {records} records; give one for each")
 
 
 def _numbers(values: npt.ArrayLike, what: str, dimensions: int) -> Matrix:
@@ -302,7 +318,7 @@ class Dataset:
             source = frame_source(X)  # a stream may be read only once
             units = source if units is None and schema.unit is not None else units
             X = frame_matrix(source, schema.features, expected=_no_features(schema))
-        return cls._of(X, target, schema, Members.of(units, schema), batch=batch)
+        return cls._of(X, target, schema, Members.of([identified(units, schema)], schema), batch=batch)
 
     @classmethod
     def _of(
@@ -353,23 +369,13 @@ class Dataset:
             If a column is missing, does not hold what the schema declares, or has missing or infinite values
             (with its name and the remedy); or if there are no records, or not as many as the schema gives.
         """
-        roster = Roster()
-        blocks = [*_read(source, schema, schema.features, roster)]
-        return cls._held(blocks, roster, source, schema, batch=batch)
+        return cls._held([*_read(source, schema, schema.features)], source, schema, batch=batch)
 
     @classmethod
-    def _held(
-        cls,
-        blocks: list[tuple[Block, Integers]],
-        roster: Roster,
-        source: Source,
-        schema: Schema,
-        *,
-        batch: bool,
-    ) -> Dataset:
+    def _held(cls, blocks: list[Read], source: Source, schema: Schema, *, batch: bool) -> Dataset:
         if not batch:
             _require_records(sum(len(block) for block, _ in blocks), source, schema)
-        return cls._of(*_of_blocks(blocks, roster, schema), batch=batch)
+        return cls._of(*_of_blocks(blocks, schema), batch=batch)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -430,9 +436,7 @@ class Untruncated:
     @classmethod
     def from_source(cls, source: Source, schema: Schema) -> Untruncated:
         """Return the records of a source, like ``Dataset.from_source`` with ``batch``."""
-        roster = Roster()
-        blocks = [*_read(source, schema, schema.features, roster)]
-        return cls._of(*_of_blocks(blocks, roster, schema), batch=True)
+        return cls._of(*_of_blocks([*_read(source, schema, schema.features)], schema), batch=True)
 
     @classmethod
     def from_frame(cls, frame: Any, schema: Schema) -> Untruncated:
@@ -529,7 +533,7 @@ class SparseDataset:
             )
         _require_finite(target[:, np.newaxis], [schema.target.name])
         lots = NO_LOTS
-        if (members := Members.of(units, schema)) is not None:
+        if (members := Members.of([identified(units, schema)], schema)) is not None:
             keep = members.require(len(target)).kept(contents_of_sparse(matrix.tocsr(), target))
             matrix, target, lots = matrix.tocsr()[keep], target[keep], members.lots[keep]
         target = _read_only(transformed(target[:, np.newaxis], [schema.outcome])[:, 0])
@@ -622,24 +626,24 @@ class StreamedDataset:
         its records; of a schema with a unit also whose they are, as ``units`` of ``Dataset.from_arrays``.
         Blocks may have any size and come in any order, but the same records in each pass.
         """
-        roster = Roster()
         position = {feature: j for j, feature in enumerate(schema.features)}
 
-        def read(features: tuple[Feature, ...]) -> Iterator[tuple[Block, Integers]]:
+        def read(features: tuple[Feature, ...]) -> Iterator[Read]:
             columns = [position[feature] for feature in features]
             for X, y, *units in blocks():
                 matrix = _numbers(X, "a block of X", 2)
                 target = _target(y, schema)
                 _require_shape(matrix.shape, len(target), schema, least=0)
                 matrix = filled(matrix, schema.features)
-                members = Members.of(units[0] if units else None, schema, roster)
-                codes = NOBODY if members is None else members.require(len(target)).codes
+                told = identified(units[0] if units else None, schema)
+                if told is not None:
+                    _require_as_many(len(told), len(target))
                 keep = complete(matrix, target, schema.features, schema.outcome)
                 everything = columns == list(range(len(position)))
                 block = Block(matrix if everything else matrix[:, columns], target)
-                yield _only(keep, block), codes if members is None else codes[keep]
+                yield _only(keep, block), _of_only(keep, told)
 
-        return cls._from_reader(read, schema, roster)
+        return cls._from_reader(read, schema)
 
     @classmethod
     def from_source(cls, source: Source, schema: Schema) -> StreamedDataset:
@@ -654,86 +658,78 @@ class StreamedDataset:
             As ``Dataset.from_source``.
         """
         dropping = tuple(feature for feature in schema.features if feature.missing == "drop")
-        roster = Roster()
         rows = 0
 
-        def read(features: tuple[Feature, ...]) -> Iterator[tuple[Block, Integers]]:
+        def read(features: tuple[Feature, ...], *, whose: bool = True) -> Iterator[Read]:
             nonlocal rows
             rows = 0
             # Whether a record is left out depends on all columns that may drop it, in each pass alike.
             needed = (*features, *(feature for feature in dropping if feature not in features))
-            for block, codes in _read(source, schema, needed, roster):
+            for block, told in _read(source, schema, needed, whose=whose):
                 rows += len(block)
                 keep = complete(block.X, block.y, needed, schema.outcome)
-                complete_ones = _only(keep, Block(block.X[:, : len(features)], block.y))
-                yield complete_ones, codes if schema.unit is None else codes[keep]
+                yield _only(keep, Block(block.X[:, : len(features)], block.y)), _of_only(keep, told)
 
-        found = cls._from_reader(read, schema, roster)
+        in_order = partial(read, whose=False) if getattr(source, "same_order", False) else None
+        found = cls._from_reader(read, schema, in_order)
         _require_records(rows, source, schema)
         return found
 
     @classmethod
-    def _from_reader(
-        cls,
-        read: Callable[[tuple[Feature, ...]], Iterator[tuple[Block, Integers]]],
-        schema: Schema,
-        roster: Roster,
-    ) -> StreamedDataset:
-        """Return the dataset that ``read`` reads, after one pass that checks it; it is transformed here."""
+    def _from_reader(cls, read: Reader, schema: Schema, in_order: Reader | None = None) -> StreamedDataset:
+        """Return the dataset that ``read`` reads, after one pass that checks it; it is transformed here.
+
+        ``in_order`` reads the same in the order of the first pass, and does not say whose the records are.
+        """
         names = [feature.name for feature in schema.features]
         records = 0
-        members: list[Integers] = [np.empty(0, np.int64)]
         hashes: list[Hashes] = [np.empty(0, np.uint64)]
-        for block, codes in read(schema.features):
-            _require_finite(block.X, names)
-            _require_finite(block.y[:, np.newaxis], [schema.target.name])
-            records += len(block)
-            if schema.unit is not None:  # 16 bytes a record, for the time of this pass
-                members.append(codes)
-                hashes.append(contents(block.X, block.y))
+        targets: list[Vector] = [np.empty(0)]
+
+        def told() -> Iterator[pa.Array | None]:
+            nonlocal records
+            for block, identifiers in read(schema.features):
+                _require_finite(block.X, names)
+                _require_finite(block.y[:, np.newaxis], [schema.target.name])
+                records += len(block)
+                if identifiers is not None:  # some 24 bytes a record, for the time of this pass
+                    hashes.append(contents(block.X, block.y))
+                    targets.append(block.y)
+                yield identifiers
+
+        members = Members.of(told(), schema)
         _require_rows(records)
-        truncation: Truncation | None = None
-        if schema.unit is not None:
-            everyone = np.concatenate(members), np.concatenate(hashes)
-            truncation = Truncation(*everyone, roster.hashes(), schema.unit.most_records)
-            records = truncation.records
-            members.clear()
-            hashes.clear()
+        passed: Callable[[tuple[Feature, ...]], Iterator[tuple[Block, Hashes]]]
+        if members is None:
+            passed = partial(_unlotted, read)
+        else:
+            content = np.concatenate(hashes)
+            keep = members.kept(content)
+            records = int(keep.sum())
+            if in_order is None:
+                quotas = Quotas(members.codes[keep], content[keep], members.roster.hashes())
+                passed = partial(_in_any_order, read, schema.features, members.roster, quotas)
+            else:
+                target = np.concatenate(targets)[keep]
+                passed = partial(_in_order, in_order, np.flatnonzero(keep), target, members.lots[keep])
 
-        of_units = roster.hashes()
-
-        def kept(features: tuple[Feature, ...]) -> Iterator[tuple[Block, Integers]]:
-            if truncation is None:
-                yield from read(features)
-                return
-            # Which records are kept depends on all columns, and on nothing that an earlier pass saw of them.
-            keeps = truncation.in_a_pass()
-            columns = [schema.features.index(feature) for feature in features]
-            for block, codes in read(schema.features):
-                keep = keeps(codes, contents(block.X, block.y))
-                yield Block(block.X[keep][:, columns], block.y[keep]), codes[keep]
-
-        def checked(features: tuple[Feature, ...]) -> Iterator[tuple[Block, Integers]]:
+        def checked(features: tuple[Feature, ...]) -> Iterator[tuple[Block, Hashes]]:
             rows = 0
-            for block, codes in kept(features):
+            for block, lots in passed(features):
                 rows += len(block)
                 if rows <= records:
-                    yield _transformed(block, features, schema.outcome), codes
+                    yield _transformed(block, features, schema.outcome), lots
             if rows != records:
                 raise InvalidData(
-                    f"a pass over the data had {rows} records where the first had {records}; all passes need "
-                    "the same, so let `blocks` open its source anew at each call, and leave files as they are"
+                    f"a pass over the data had {rows} records where the first had {records}; {_SAME}"
                 )
 
         def blocks(features: tuple[Feature, ...]) -> Iterator[Block]:
             return (block for block, _ in checked(features))
 
-        def with_lots() -> Iterator[tuple[Block, Hashes]]:
-            return ((block, of_units[codes]) for block, codes in checked(schema.features))
-
         facts = schema.target.name, schema.target.bounds, schema.outcome, schema.unit
-        lots = None if truncation is None else with_lots
-        return cls(blocks, records, schema.features, *facts, lots)
+        with_lots = None if members is None else partial(checked, schema.features)
+        return cls(blocks, records, schema.features, *facts, with_lots)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -782,6 +778,54 @@ class StreamedDataset:
         return Dataset(_read_only(held.X), _read_only(held.y), *facts)
 
 
+#: Records of some features, and the identifier of each one's unit, where that is asked.
+Read = tuple[Block, "pa.Array | None"]
+Reader = Callable[[tuple[Feature, ...]], Iterator[Read]]
+
+_SAME = (
+    "all passes need the same, so let `blocks` open its source anew at each call, and leave files as they are"
+)
+
+
+def _unlotted(read: Reader, features: tuple[Feature, ...]) -> Iterator[tuple[Block, Hashes]]:
+    return ((block, NO_LOTS) for block, _ in read(features))
+
+
+def _in_any_order(
+    read: Reader,
+    all_features: tuple[Feature, ...],
+    roster: Roster,
+    quotas: Quotas,
+    features: tuple[Feature, ...],
+) -> Iterator[tuple[Block, Hashes]]:
+    """Yield the records of units that are kept, and their lots, whatever order and blocks they come in."""
+    # Which records are kept depends on all columns, and on nothing that an earlier pass saw of them.
+    keeps = quotas.in_a_pass()
+    columns = [all_features.index(feature) for feature in features]
+    for block, identifiers in read(all_features):
+        codes = roster.find(identifiers)
+        keep = keeps(codes, contents(block.X, block.y))
+        yield Block(block.X[keep][:, columns], block.y[keep]), roster.hashes()[codes[keep]]
+
+
+def _in_order(
+    read: Reader, places: Integers, targets: Vector, lots: Hashes, features: tuple[Feature, ...]
+) -> Iterator[tuple[Block, Hashes]]:
+    """Yield the records of units that are kept, and their lots, where the order is that of the first pass."""
+    start = 0
+    for block, _ in read(features):
+        part = slice(*np.searchsorted(places, [start, start + len(block)]))
+        rows = places[part] - start
+        start += len(block)
+        y = block.y[rows]
+        # No proof that it is the same order, but whatever changes a file shows here.
+        if not np.array_equal(y, targets[part]):
+            raise InvalidData(
+                f"a pass over the data had other records than the first, or another order; {_SAME}"
+            )
+        yield Block(block.X[rows], y), lots[part]
+
+
 _NO_LOTS = (
     "records of units are drawn to sides when a dataset is made; make it with from_arrays, from_frame, "
     "from_source or from_blocks"
@@ -807,50 +851,44 @@ def dataset_of(source: Source, schema: Schema, forms: Sequence[str]) -> AnyDatas
     """
     if "streamed" not in forms:
         return Dataset.from_source(source, schema)
-    blocks: list[tuple[Block, Integers]] = []
-    roster = Roster()
-    reading = _read(source, schema, schema.features, roster)
+    blocks: list[Read] = []
+    reading = _read(source, schema, schema.features)
     for read in reading:
         blocks.append(read)
         if sum(block.X.nbytes for block, _ in blocks) > LARGE:
             blocks.clear()
             reading.close()
             return StreamedDataset.from_source(source, schema)
-    return Dataset._held(blocks, roster, source, schema, batch=False)
+    return Dataset._held(blocks, source, schema, batch=False)
 
 
 def _read(
-    source: Source, schema: Schema, features: Sequence[Feature], roster: Roster
-) -> Generator[tuple[Block, Integers], None, None]:
+    source: Source, schema: Schema, features: Sequence[Feature], *, whose: bool = True
+) -> Generator[Read, None, None]:
     """Yield the records of a source in blocks of these features, not transformed, missing values as NaN.
 
-    With the number, on the roster, of each record's unit, where the schema has one.
+    With whose they are, if that is asked and the schema has a unit.
     """
     from dpkit_core.data.encode import encode, identifiers  # noqa: PLC0415 - a source has pyarrow
 
     require_columns(source, schema)
     columns = wanted((*features, schema.outcome))
-    unit = () if schema.unit is None else schema.unit.columns
+    unit = () if schema.unit is None or not whose else schema.unit.columns
     columns |= dict.fromkeys(unit, Written("categorical"))
     widest = max(len(columns), len(features) + 1)
     start = 0
     for batch in source.batches(columns, max(1, BLOCK // (8 * widest))):
         with numbered(source.called, start, schema.target.name):
             block = Block(encode(batch, features), encode(batch, [schema.outcome])[:, 0])
-            codes = roster.codes([identifiers(batch.column(name), name) for name in unit]) if unit else NOBODY
-        yield block, codes
+            told = joined([identifiers(batch.column(name), name) for name in unit]) if unit else None
+        yield block, told
         start += batch.num_rows
 
 
-def _of_blocks(
-    blocks: list[tuple[Block, Integers]], roster: Roster, schema: Schema
-) -> tuple[Matrix, Vector, Schema, Members | None]:
+def _of_blocks(blocks: list[Read], schema: Schema) -> tuple[Matrix, Vector, Schema, Members | None]:
     """Return what was read together, of which ``blocks`` keeps nothing: features, target, whose it is."""
     records = sum(len(block) for block, _ in blocks)
-    members = None
-    if schema.unit is not None:
-        codes = [np.empty(0, np.int64), *(codes for _, codes in blocks)]
-        members = Members(np.concatenate(codes), roster, schema.unit.most_records)
+    members = Members.of((told for _, told in blocks), schema)
     freed = (blocks.pop(0)[0] for _ in range(len(blocks)))
     held = _gathered(freed, np.empty((records, len(schema.features)), order="F"))
     return held.X, held.y, schema, members
@@ -863,7 +901,8 @@ def _of_frame(frame: Any, schema: Schema) -> tuple[Matrix, Vector, Schema, Membe
     source = frames.frame_source(frame)  # a stream may be read only once
     target = frames.frame_target(source, schema.outcome)
     matrix = frames.frame_matrix(source, schema.features, expected=_no_features(schema))
-    return matrix, target, schema, None if schema.unit is None else Members.of(source, schema)
+    units = None if schema.unit is None else source
+    return matrix, target, schema, Members.of([identified(units, schema)], schema)
 
 
 def _gathered(blocks: Iterable[Block], X: Matrix) -> Block:
@@ -888,6 +927,11 @@ def _only(keep: Booleans, block: Block) -> Block:
         return block
     X = block.X[keep]
     return Block(np.asfortranarray(X) if block.X.flags.f_contiguous else X, block.y[keep])
+
+
+def _of_only(keep: Booleans, told: pa.Array | None) -> pa.Array | None:
+    """Return whose the records are that are kept."""
+    return told if told is None or keep.all() else told.take(np.flatnonzero(keep))
 
 
 def _transformed(block: Block, features: Sequence[Feature], outcome: Feature) -> Block:

@@ -435,8 +435,8 @@ def can_identify(kind: pa.DataType) -> bool:
     return _is_text(plain) or any(check(plain) for check in (types.is_integer, types.is_union, types.is_null))
 
 
-def identifiers(entries: pa.Array | pa.ChunkedArray, name: str) -> tuple[npt.NDArray[np.intp], list[str]]:
-    """Return the place of each entry among the distinct identifiers, and these, whole numbers as text.
+def identifiers(entries: pa.Array | pa.ChunkedArray, name: str) -> pa.Array:
+    """Return the text of each entry, by which it says who a record is of.
 
     The number 7 and the text "7" are one identifier, "07" is another: a table says who a record is of by the
     same text, wherever it is.
@@ -451,23 +451,21 @@ def identifiers(entries: pa.Array | pa.ChunkedArray, name: str) -> tuple[npt.NDA
     if not pa.types.is_union(entries.type):
         if not can_identify(entries.type):
             raise Unreadable(name, 0, IDENTIFIER)
-        return _distinct(_plain(entries).cast(pa.string()), name)
+        return _identifying(_plain(entries).cast(pa.string()), name)
     codes, offsets = _members(entries)
     at = np.empty(len(entries), np.intp)
-    known: dict[str, int] = {}
+    read: list[pa.Array] = [pa.array([], pa.string())]
     unread: list[Unreadable] = []
     for member, code in enumerate(entries.type.type_codes):
         if len(records := np.flatnonzero(codes == code)):
+            at[records] = np.arange(len(records)) + sum(map(len, read))
             try:
-                places, texts = identifiers(entries.field(member).take(pa.array(offsets[records])), name)
+                read.append(identifiers(entries.field(member).take(pa.array(offsets[records])), name))
             except Unreadable as error:
                 unread.append(Unreadable(name, int(records[error.row]), error.wanted))
-                continue
-            numbered = np.array([known.setdefault(text, len(known)) for text in texts], np.intp)
-            at[records] = numbered[places]
     if unread:
         raise min(unread, key=lambda error: error.row)
-    return at, list(known)
+    return pa.concat_arrays(read).take(pa.array(at))
 
 
 _READ = {"numeric": numbers, "date": days, "categorical": places}
@@ -530,14 +528,18 @@ def _each(entries: pa.Array, name: str, wanted: str, read: Callable[[str], float
     return lines[at]
 
 
-def _distinct(entries: pa.Array, name: str) -> tuple[npt.NDArray[np.intp], list[str]]:
-    """Return what ``identifiers`` returns for a column of text."""
-    at, texts = _encoded(entries, name)
-    # As a set, and without a loop: a table may have as many texts as records.
-    if entries.null_count or not frozenset(NOTHING).isdisjoint(map(str.strip, texts)):
-        nothing = np.array([*(text.strip() in NOTHING for text in texts), True])  # and null, one past them
-        raise Unreadable(name, int(np.flatnonzero(nothing[at])[0]), IDENTIFIER)
-    return at, texts
+def _identifying(texts: pa.Array, name: str) -> pa.Array:
+    """Return the same, if each says who somebody is."""
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        broken = next(i for i in range(len(texts)) if _is_broken(texts[i]))
+        raise Unreadable(name, broken, "UTF-8") from None
+    # What Arrow trims is what ``str.strip`` does.
+    nothing = pc.is_in(pc.utf8_trim_whitespace(texts), value_set=pa.array([None, *NOTHING], pa.string()))
+    if pc.any(nothing).as_py():
+        raise Unreadable(name, pc.index(nothing, True).as_py(), IDENTIFIER)
+    return texts
 
 
 def _encoded(entries: pa.Array, name: str) -> tuple[npt.NDArray[np.intp], list[str]]:

@@ -14,18 +14,23 @@ A share is as private as the records. An engine is trusted as this process is, a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar, runtime_checkable
+
+import numpy as np
 
 from dpkit_core.data.dataset import AnyDataset, Untruncated
+from dpkit_core.errors import DpkitError
 
 if TYPE_CHECKING:
     from dpkit_core.data.schema import Schema
     from dpkit_core.data.sides import Side
 
 
-__all__ = ["Elsewhere", "Engine", "Untruncated", "trusted"]
+__all__ = ["Elsewhere", "Engine", "Untruncated", "answered", "trusted"]
+
+T = TypeVar("T")
 
 
 @runtime_checkable
@@ -51,10 +56,25 @@ def trusted(batches: Sequence[AnyDataset]) -> tuple[str, ...]:
     """Return what a certificate assumes about where the records were; a sentence for each engine."""
     engines = dict.fromkeys(batch.engine for batch in batches if isinstance(batch, Elsewhere))
     return tuple(
-        f"those who run {engine}, where the records were, and the network to it are trusted as the process "
-        "is that drew the noise"
+        f"those who run {engine}, where the records were, and the network to it are trusted as much as "
+        "the process that drew the noise"
         for engine in engines
     )
+
+
+def answered(ask: Callable[[], T]) -> T | Exception:
+    """Return what a function of records returns, or why it fails in words that quote none.
+
+    To be called where the records are: an exception that left would be kept, with what it says of records, in
+    the logs of workers and scheduler. So would a warning of NumPy, which depends on them, too.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            return ask()
+    except DpkitError as problem:
+        return type(problem)(str(problem))  # without the frames that read the records
+    except Exception as problem:
+        return RuntimeError(f"a function that was asked of records raised {type(problem).__name__}")
 
 
 class Engine(Protocol):

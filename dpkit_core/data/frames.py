@@ -323,8 +323,8 @@ def frame_target(X: Any, outcome: Feature) -> Vector:
     return _encoded(frame_source(X), [outcome]).ravel()
 
 
-def unit_columns(units: Any, columns: Sequence[str]) -> list[tuple[npt.NDArray[np.intp], list[str]]]:
-    """Return the identifiers of each column of a unit, as ``encode.identifiers``.
+def unit_columns(units: Any, columns: Sequence[str]) -> list[pa.Array]:
+    """Return whose each record is by each column of a unit, as ``encode.identifiers``.
 
     Parameters
     ----------

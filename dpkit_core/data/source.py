@@ -41,7 +41,12 @@ UNTYPED = {b"dpkit": b"untyped"}
 
 @runtime_checkable
 class Source(Protocol):
-    """A table that can be read again and again, in batches of records."""
+    """A table that can be read again and again, in batches of records.
+
+    One that says ``same_order = True`` yields them in the same order in all passes, whatever columns are
+    wanted: a file does, a table of a database need not. Where units have several records, later passes are
+    then as fast as without units.
+    """
 
     @property
     def called(self) -> str:

@@ -13,16 +13,16 @@ incomplete records are functions of a record, and come before.
 and the place, because copies would count once.
 
 Each form of dataset keeps the same records: the content of a sparse record is that of a dense one, since
-zeros add nothing to it, and a stream looks at every record in each pass, keeps those whose (unit, content)
-has a quota left, and so never more than m of a unit, in whatever order and blocks they come.
+zeros add nothing to it. A stream that has an order remembers at which places the records are that its first
+pass keeps. In one that has none, later passes look at every record and keep those whose (unit, content) has a
+quota left, and so never more than m of a unit, in whatever order and blocks they come.
 """
 
 from __future__ import annotations
 
 import hashlib
-import itertools
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 import numpy as np
@@ -31,88 +31,120 @@ import numpy.typing as npt
 from dpkit_core.arrays import Booleans, Integers, Matrix, Vector
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from scipy import sparse
 
 Hashes = npt.NDArray[np.uint64]
 
-#: Identifiers of one unit: one text, or one of each column of a composite unit.
-Identifier = tuple[str, ...]
+_Entry = TypeVar("_Entry", bound=np.generic)
+
+#: The units of records that have none, and the numbers by which sides are drawn where contents are hashed.
+NOBODY: Integers = np.empty(0, np.int64)
+NO_LOTS: Hashes = np.empty(0, np.uint64)
+
+#: Bytes of identifiers that are held until they are numbered, at least.
+HELD = 2**26
 
 # Keeps these numbers apart from those that other hashes of records give.
 _DOMAIN = b"dpkit unit"
 
 
 class Roster:
-    """The units met so far, each with a number of its own, from 0, in the order in which they were met.
+    """The units that records are of, each with a number of its own, from 0, in the order of their records.
 
     Examples
     --------
+    >>> import pyarrow as pa
     >>> roster = Roster()
-    >>> roster.codes([(np.array([0, 1, 0]), ["ann", "bob"])]).tolist()
-    [0, 1, 0]
-    >>> roster.codes([(np.array([0, 1]), ["bob", "eve"])]).tolist()
-    [1, 2]
+    >>> roster.tell(joined([pa.array(["ann", "bob", "ann"])]))
+    >>> roster.tell(joined([pa.array(["bob", "eve"])]))
+    >>> roster.codes().tolist()
+    [0, 1, 0, 1, 2]
     """
 
-    __slots__ = ("_codes", "_hashes")
+    __slots__ = ("_codes", "_hashes", "_known", "_numbers", "_told")
 
     def __init__(self) -> None:
-        self._codes = _Numbers()
-        self._hashes: list[int] = []
+        self._known: pa.Array | None = None
+        self._told: list[pa.Array] = []
+        self._codes: list[npt.NDArray[np.int32]] = []
+        self._numbers: dict[bytes, int] = {}
+        self._hashes: Hashes | None = None
 
-    def __len__(self) -> int:
-        return len(self._codes)
+    def tell(self, identifiers: pa.Array) -> None:
+        """Hear whose some more records are, by what ``joined`` returns of them."""
+        self._told.append(identifiers)
+        self._hashes = None
+        # Not after each block, nor all at once: what is known is encoded again each time.
+        known = 0 if self._known is None else self._known.nbytes
+        if sum(told.nbytes for told in self._told) > max(HELD, known):
+            self._number()
 
-    def codes(self, columns: Sequence[tuple[npt.NDArray[np.intp], Sequence[str]]]) -> Integers:
-        """Return the number of each record's unit.
+    def codes(self) -> Integers:
+        """Return the number of the unit of each record, of all told so far."""
+        self._number()
+        return np.concatenate([*self._codes, NOBODY], dtype=np.int64)
 
-        Parameters
-        ----------
-        columns
-            For each column of the unit the place of each record's text, and the distinct texts.
-        """
-        ((places, texts), *others) = columns
-        identifiers: Iterable[str | Identifier] = texts
-        if others:
-            together = places.astype(np.int64)
-            for more, texts_of in others:
-                # At most as many as records, times texts: no product of many columns overflows.
-                together = np.unique(together, return_inverse=True)[1] * len(texts_of) + more
-            _, first, places = np.unique(together, return_index=True, return_inverse=True)
-            identifiers = zip(*([texts[i] for i in at[first].tolist()] for at, texts in columns), strict=True)
-        numbered: Integers = np.fromiter(map(self._codes.__getitem__, identifiers), np.int64)[places]
-        return numbered
-
-    def identifiers(self) -> tuple[str | Identifier, ...]:
+    def identifiers(self) -> pa.Array:
         """Return the identifiers, in the order of their numbers."""
-        return tuple(self._codes)
+        return self._number()
 
-    def numbers(self, identifiers: Sequence[str | Identifier]) -> Integers:
-        """Return the numbers of identifiers, such as those of another roster in the order of its own."""
-        return np.fromiter(map(self._codes.__getitem__, identifiers), np.int64, len(identifiers))
+    def find(self, identifiers: pa.Array) -> Integers:
+        """Return the number of each unit, such as in a later pass; of one that was not told of, the next."""
+        if len(self._numbers) != len(known := self.identifiers()):
+            self._numbers = {one: number for number, one in enumerate(known.to_pylist())}
+        encoded = identifiers.dictionary_encode()
+        numbers = (self._numbers.get(one, len(self._numbers)) for one in encoded.dictionary.to_pylist())
+        found: Integers = np.fromiter(numbers, np.int64, len(encoded.dictionary))[encoded.indices.to_numpy()]
+        return found
 
     def hashes(self) -> Hashes:
         """Return a hash of each unit's identifier, in the order of their numbers."""
-        for known in itertools.islice(self._codes, len(self._hashes), None):
-            self._hashes.append(hash_of((known,) if isinstance(known, str) else known))
-        return np.array(self._hashes, np.uint64)
+        if self._hashes is None:
+            digests = map(_digest, self.identifiers().to_pylist())
+            self._hashes = np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
+        return self._hashes
+
+    def _number(self) -> pa.Array:
+        """Number what was told since the last time, and return what is known."""
+        import pyarrow as pa  # noqa: PLC0415 - records without units need none
+
+        known = pa.array([], pa.binary()) if self._known is None else self._known
+        if self._told:
+            encoded = pa.chunked_array([known, *self._told]).dictionary_encode()
+            codes = np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])
+            self._codes.append(codes[len(known) :])
+            self._told.clear()
+            known = encoded.chunk(0).dictionary  # which all chunks share, and begins with what was known
+        self._known = known
+        return known
 
 
-class _Numbers(dict[str | Identifier, int]):
-    """The number of each identifier, of one column by its text; a new one gets the next."""
+def joined(columns: Sequence[pa.Array]) -> pa.Array:
+    """Return the identifier of each record's unit: the texts of its columns, each after its length in bytes.
 
-    def __missing__(self, identifier: str | Identifier) -> int:
-        number = self[identifier] = len(self)
-        return number
+    So ("a", "bc") is not ("ab", "c").
+    """
+    import pyarrow as pa  # noqa: PLC0415 - likewise
+    import pyarrow.compute as pc  # noqa: PLC0415 - likewise
+
+    parts = []
+    for texts in columns:
+        lengths = pa.py_buffer(pc.binary_length(texts).to_numpy(zero_copy_only=False).astype("<i8"))
+        of_eight = pa.FixedSizeBinaryArray.from_buffers(pa.binary(8), len(texts), [None, lengths])
+        parts += [of_eight.cast(pa.binary()), texts.cast(pa.binary())]
+    return pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.binary()))
 
 
-def hash_of(identifier: Identifier) -> int:
-    """Return a hash of 64 bits of some texts in their order."""
-    told = _DOMAIN
-    for text in identifier:
-        encoded = text.encode()
-        told += len(encoded).to_bytes(8, "little") + encoded  # ("a", "bc") is not ("ab", "c")
-    return int.from_bytes(hashlib.blake2b(told, digest_size=8).digest(), "little")
+def hash_of(texts: Iterable[str]) -> int:
+    """Return a hash of 64 bits of some texts in their order: that of the unit with this identifier."""
+    encoded = (text.encode() for text in texts)
+    told = b"".join(len(one).to_bytes(8, "little") + one for one in encoded)
+    return int.from_bytes(_digest(told), "little")
+
+
+def _digest(identifier: bytes) -> bytes:
+    return hashlib.blake2b(_DOMAIN + identifier, digest_size=8).digest()
 
 
 def contents(X: Matrix, y: Vector) -> Hashes:
@@ -151,8 +183,8 @@ def mixed(numbers: Hashes) -> Hashes:
     return z ^ (z >> np.uint64(31))
 
 
-class Truncation:
-    """Which records are kept of each unit: how many of each content.
+def kept(codes: Integers, contents: Hashes, hashes: Hashes, most: int) -> Booleans:
+    """Return which records are kept.
 
     Parameters
     ----------
@@ -166,39 +198,63 @@ class Truncation:
     Examples
     --------
     >>> codes, contents = np.array([0, 0, 1]), np.array([7, 7, 7], np.uint64)
-    >>> truncation = Truncation(codes, contents, np.array([1, 2], np.uint64), most=1)
-    >>> truncation.in_a_pass()(codes, contents).tolist()
+    >>> kept(codes, contents, np.array([1, 2], np.uint64), most=1).tolist()
+    [False, True, True]
+    """
+    # Both steps of ``_numbers`` can be undone: in a unit, equal numbers are equal contents.
+    keys = _numbers(codes, contents, hashes)
+    order = _sorted(codes, keys)
+    copies = _since(_new(codes[order]) | _new(keys[order]))
+    if copies.any():
+        places = mixed(keys[order] + copies.astype(np.uint64))
+        numbers = np.empty_like(keys)
+        numbers[order] = np.where(copies, places, keys[order])
+        # Ties of numbers by content: not by places in the table, which other units' records change.
+        order = np.lexsort((keys, numbers, codes))
+    chosen = np.zeros(len(codes), np.bool_)
+    chosen[order[_since(_new(codes[order])) < most]] = True
+    return chosen
+
+
+def _numbers(codes: Integers, contents: Hashes, hashes: Hashes) -> Hashes:
+    return mixed(hashes[codes] ^ contents)
+
+
+class Quotas:
+    """How many records of each unit and content are kept, for passes that see them in any order.
+
+    Parameters
+    ----------
+    codes, contents
+        Of the records that are kept.
+    hashes
+        Of each unit.
+
+    Examples
+    --------
+    >>> codes, contents = np.array([0, 0, 1]), np.array([7, 7, 7], np.uint64)
+    >>> quotas = Quotas(codes[1:], contents[1:], np.array([1, 2], np.uint64))
+    >>> quotas.in_a_pass()(codes, contents).tolist()
     [True, False, True]
     """
 
-    __slots__ = ("_first", "_hashes", "_longest", "_numbers", "_quotas", "records")
+    __slots__ = ("_first", "_hashes", "_keys", "_left", "_longest")
 
-    def __init__(self, codes: Integers, contents: Hashes, hashes: Hashes, most: int) -> None:
+    def __init__(self, codes: Integers, contents: Hashes, hashes: Hashes) -> None:
         self._hashes = hashes
-        keys = self._number(codes, contents)
-        numbers = keys.copy()
-        # Both steps of ``_number`` can be undone: in a unit, equal numbers are equal contents.
+        keys = _numbers(codes, contents, hashes)
         order = _sorted(codes, keys)
-        copies = _since(_new(codes[order]) | _new(keys[order]))
-        if copies.any():
-            numbers[order] = np.where(copies, mixed(keys[order] + copies.astype(np.uint64)), keys[order])
-            # Ties of numbers by content: not by places in the table, which other units' records change.
-            order = np.lexsort((keys, numbers, codes))
-        chosen = order[_since(_new(codes[order])) < most]
-        self.records = len(chosen)
-        if copies.any():
-            chosen = chosen[_sorted(codes[chosen], keys[chosen])]
-        codes, keys = codes[chosen], keys[chosen]
+        codes, keys = codes[order], keys[order]
         starts = np.flatnonzero(_new(codes) | _new(keys))
-        self._numbers = keys[starts]
-        self._quotas = np.diff(starts, append=len(chosen))
+        self._keys = keys[starts]
+        self._left = np.diff(starts, append=len(keys))
         # Of each unit, where its numbers begin, and those of the next; of one that is not known, none.
         self._first = np.searchsorted(codes[starts], np.arange(len(hashes) + 2))
         self._longest = int(np.diff(self._first).max(initial=0))
 
     def in_a_pass(self) -> Callable[[Integers, Hashes], Booleans]:
         """Return a function that says which records of a block are kept, for each block of one pass."""
-        left = self._quotas.copy()
+        left = self._left.copy()
 
         def of_block(codes: Integers, contents: Hashes) -> Booleans:
             kept = np.zeros(len(codes), np.bool_)
@@ -212,57 +268,78 @@ class Truncation:
 
         return of_block
 
-    def _number(self, codes: Integers, contents: Hashes) -> Hashes:
-        return mixed(self._hashes[codes] ^ contents)
-
     def _found(self, codes: Integers, contents: Hashes) -> tuple[Integers, Integers]:
         """Return the records whose unit and content are kept, and at which of the quotas."""
         known = np.flatnonzero(codes < len(self._hashes))
         codes = codes[known]
-        keys = self._number(codes, contents[known])
+        keys = _numbers(codes, contents[known], self._hashes)
         low, end = self._first[codes], self._first[codes + 1]
         # The first number that is not below, among the unit's own: a search by halves, for all at once.
         high = end
         for _ in range(self._longest.bit_length()):
             middle = (low + high) // 2
-            below = (middle < high) & (self._numbers[np.minimum(middle, len(self._numbers) - 1)] < keys)
+            below = (middle < high) & (self._keys[np.minimum(middle, len(self._keys) - 1)] < keys)
             low, high = np.where(below, middle + 1, low), np.where(below, high, middle)
         found = np.flatnonzero(low < end)
-        found = found[self._numbers[low[found]] == keys[found]]
+        found = found[self._keys[low[found]] == keys[found]]
         return known[found], low[found]
 
 
 @attrs.frozen(eq=False)
 class Attendance:
-    """Whose the records of a part of a table are, and what: all that truncation asks of them."""
+    """Whose the records of a part of a table are, and what: all that truncation asks of them.
 
-    identifiers: tuple[str | Identifier, ...]
+    Attributes
+    ----------
+    identifiers
+        Of the units, in the order of their numbers, which ``codes`` has of each record.
+    """
+
+    identifiers: pa.Array
     codes: Integers
     contents: Hashes
 
+    @property
+    def digest(self) -> bytes:
+        """What tells whether records that are read again are these, in this order."""
+        whole = hashlib.blake2b(self.codes.tobytes() + self.contents.tobytes())
+        whole.update(repr(self.identifiers.to_pylist()).encode())
+        return whole.digest()
+
 
 def truncated(parts: Sequence[Attendance], most: int) -> list[Booleans]:
-    """Return which records of each part are kept: those of the whole table, as ``Truncation`` says.
+    """Return which records of each part are kept: those of the whole table, as ``kept`` says.
 
     Examples
     --------
-    >>> one = Attendance(("ann",), np.array([0, 0]), np.array([7, 7], np.uint64))
-    >>> two = Attendance(("bob", "ann"), np.array([1, 0]), np.array([7, 7], np.uint64))
-    >>> [kept.tolist() for kept in truncated([one, two], most=1)]
+    >>> import pyarrow as pa
+    >>> one = Attendance(pa.array([b"ann"]), np.array([0, 0]), np.array([7, 7], np.uint64))
+    >>> two = Attendance(pa.array([b"bob", b"ann"]), np.array([1, 0]), np.array([7, 7], np.uint64))
+    >>> [each.tolist() for each in truncated([one, two], most=1)]
     [[True, False], [False, True]]
     """
     roster = Roster()
-    codes = [roster.numbers(part.identifiers)[part.codes] for part in parts]
-    everyone = np.concatenate(codes), np.concatenate([part.contents for part in parts])
-    keeps = Truncation(*everyone, roster.hashes(), most).in_a_pass()
-    return [keeps(its, part.contents) for its, part in zip(codes, parts, strict=True)]
+    for part in parts:
+        roster.tell(part.identifiers)
+    numbers = _cut(roster.codes(), [len(part.identifiers) for part in parts])
+    codes = [its[part.codes] for its, part in zip(numbers, parts, strict=True)]
+    contents = np.concatenate([part.contents for part in parts])
+    return _cut(kept(np.concatenate(codes), contents, roster.hashes(), most), [*map(len, codes)])
+
+
+def _cut(entries: npt.NDArray[_Entry], lengths: Sequence[int]) -> list[npt.NDArray[_Entry]]:
+    return np.split(entries, np.cumsum(lengths)[:-1])
 
 
 def _sorted(codes: Integers, numbers: Hashes) -> Integers:
-    """Return the order by codes, and of equal ones by numbers: faster than ``np.lexsort``."""
-    order = np.argsort(numbers)
-    sorted_: Integers = order[np.argsort(codes[order], kind="stable")]
-    return sorted_
+    """Return the order by codes, of equal ones by numbers, and of equal numbers as they are."""
+    # As one number, the code and as many bits of the number as there is room for: three times as fast.
+    bits = int(codes.max(initial=0)).bit_length()
+    together = (codes.astype(np.uint64) << np.uint64(64 - bits) if bits else np.uint64(0)) | (
+        numbers >> np.uint64(bits)
+    )
+    order: Integers = np.argsort(together)
+    return order if _new(together[order]).all() else np.lexsort((numbers, codes))
 
 
 def _new(ordered: npt.NDArray[np.generic]) -> Booleans:

@@ -256,7 +256,6 @@ def private_cells(
         For how many columns; at least as many as there are. Counts of those that are not there are 0.
     """
     sensitivity = counts_sensitivity(planned, neighboring)
-    noise = noise_multiplier * sensitivity
 
     def released(
         edges: Sequence[Vector], counted: Sequence[Integers], cells: int, multiplier: float
@@ -270,6 +269,7 @@ def private_cells(
     roots = SPLIT if bounded else octaves().size - 1
     edges = [octaves() if interval is None else _between(*interval) for interval in bounds]
     first = released(edges, [np.arange(roots) for _ in columns], roots, noise_multiplier)
+    noise = noise_multiplier * sensitivity * meter.inflation
     steps = BOUNDED_STEPS if bounded else UNBOUNDED_STEPS
     finer = _of_steps(noise_multiplier, steps)
     if bounded:
@@ -278,7 +278,8 @@ def private_cells(
         weights, found = _ranges(first, noise)
     sure = level(RUNS * max(len(columns), 1))
     enough = [
-        _Enough.of(*column, noise, finer * sensitivity, sure) for column in zip(first, weights, strict=True)
+        _Enough.of(*column, noise, finer * sensitivity * meter.inflation, sure)
+        for column in zip(first, weights, strict=True)
     ]
     weights = [weight / weight.sum() for weight in weights]
     windows: list[_Window | None] = [None] * len(columns)

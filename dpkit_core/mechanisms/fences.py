@@ -92,8 +92,9 @@ n >= M`` and a <= n / 4, and if ``3/16 n >= M`` and a <= 5/8 n. If a > 5/8 n, it
 the exact law of the selection; with half as many records more 1e-5, with 1.8 times as many below 1e-6. A
 center beyond all data is as rare, and seen: the target is refused. A spread beyond is not. Noise on what is
 released later is then that of fences up to 2^50 too wide, and a line or mean is as far off: in one fit of 500
-of a target with as few records as are accepted. Public bounds of the target exclude it, and so does twice
-that number of records.
+of a target with as few records as are accepted, which the forecast says. Public bounds of the target exclude
+it; of a spread, twice that number of records do but for FAILURE^2 / 800, less than 1 case in a million, by
+the bound of ``records_needed``.
 
 *Order.* Which columns lack bounds is known when a fit starts, but not always when it is planned, as where
 features are still to be selected. So fences are planned for as many columns as might need them; columns
@@ -529,19 +530,21 @@ def missed_target(
 def refusal_forecast(
     epsilon: float | None, neighboring: Neighboring, *, where: str = ""
 ) -> tuple[Forecast, ...]:
-    """Return below how many records ``missed_target`` refuses; nothing where bounds are public.
+    r"""Return below how many records ``missed_target`` refuses; nothing where bounds are public.
 
     ``epsilon`` is that of each selection of the target's fences, ``where`` such as " in the first batch".
 
     >>> (forecast,) = refusal_forecast(0.5, Neighboring.ADD_OR_REMOVE_ONE)
-    >>> forecast.sentence
-    'below 72 records, it refuses, because it cannot tell where the target lies'
+    >>> print(forecast.sentence.replace("; ", "\n"))
+    below 72 records, it refuses, because it cannot tell where the target lies
+    with up to twice as many, one fit in 500 may be far off
     """
     if epsilon is None:
         return ()
     needed = records_needed(epsilon, neighboring)
     forecast = Forecast(
-        f"below {about(needed)} records{where}, it refuses, because it cannot tell where the target lies",
+        f"below {about(needed)} records{where}, it refuses, because it cannot tell where the target lies; "
+        "with up to twice as many, one fit in 500 may be far off",
         records=needed,
         remedy="give public bounds of the target in the schema, or a larger budget",
     )

@@ -22,6 +22,11 @@ class Joint(Protocol):
         ...
 
     @property
+    def inflation(self) -> float:
+        """How many times larger the deviation of all parties' noise is than is charged for."""
+        ...
+
+    @property
     def spare(self) -> int:
         """How many events at the end of each plan pay for attempts that were void."""
         ...

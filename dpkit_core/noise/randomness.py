@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import NoReturn, SupportsIndex
+from typing import Any, NoReturn, SupportsIndex
 
 import attrs
 import numpy as np
@@ -39,6 +39,22 @@ class Uncopyable:
             "original, and two releases with the same noise reveal the difference of their values; create "
             "a new Randomness in the other process instead"
         )
+
+
+class Bits(Uncopyable, AESCounter):  # type: ignore[misc] # randomgen has no types
+    """Bits in counter mode that cannot be copied, and do not tell their key: other libraries get them, too.
+
+    A ``RandomState`` or ``Generator`` over them refuses to be copied as well.
+    """
+
+    @property
+    def state(self) -> NoReturn:
+        """Refused: it has the key."""
+        self.__reduce_ex__(2)
+
+    @state.setter
+    def state(self, state: Any) -> NoReturn:
+        self.__reduce_ex__(2)
 
 
 class Stream(Uncopyable):
@@ -78,7 +94,7 @@ class Stream(Uncopyable):
 
     def _start(self, key: bytes) -> None:
         # ``key=`` is used as it is; ``seed=`` would pass it through a hash that is not made for secrets.
-        self._generator = np.random.Generator(AESCounter(key=int.from_bytes(key, "little")))
+        self._generator = np.random.Generator(Bits(key=int.from_bytes(key, "little")))
         self._process = os.getpid()
 
 

@@ -68,6 +68,14 @@ class PlannedEvaluation:
     of: str | None = None
 
     @property
+    def rule(self) -> HeldOut | None:
+        """What the release keeps of ``held_out``: nothing where other records score the model.
+
+        So a file in which their name is changed or left out contradicts itself.
+        """
+        return self.held_out if self.records == HELD_OUT else None
+
+    @property
     def share(self) -> float | None:
         """Of the records that are held out, about; None where none are."""
         return None if self.held_out is None else self.held_out.share

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import math
 import os
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -50,12 +51,13 @@ from dpkit_core.mechanisms.sums import (
     with_noise,
     wrong_rows,
 )
+from dpkit_core.noise.foreign import Lent
 from dpkit_core.noise.joint import Joint
 from dpkit_core.noise.randomness import Randomness, Stream, Uncopyable
 from dpkit_core.noise.sampler import GRID_LIMIT, Sampler, finite, gaussian_grid
 from dpkit_core.noise.selection import LAZY_FROM, select
 from dpkit_core.pipeline.confine import require_nobody_at_work
-from dpkit_core.pipeline.window import Block, Call, Opened, Window
+from dpkit_core.pipeline.window import Block, Call, Lending, Opened, Window
 from dpkit_core.privacy.accounts import PrecisionAccounts
 from dpkit_core.privacy.budget import Neighboring, Sensitivity
 from dpkit_core.privacy.events import (
@@ -86,6 +88,18 @@ LAZY_ARITHMETIC = (
     "the scores"
 )
 
+# Meters whose randomness is in the hands of another library now.
+_LENDING: weakref.WeakSet[StageMeter] = weakref.WeakSet()
+
+
+def _before_fork() -> None:
+    for meter in [*_LENDING]:
+        meter.before_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork)
+
 _LAWS: dict[str, type[Laplace] | type[Gaussian]] = {"laplace": Laplace, "gaussian": Gaussian}
 
 
@@ -105,6 +119,8 @@ class Draw:
         Shape of what was noised.
     whose
         Who drew the noise, where it was not the meter.
+    lent
+        Whether they took the meter's randomness for it.
     calls
         What the sampler of a custom draw gave, in all that was drawn in one ``with``: how many numbers by
         each call. How many that are may depend on the data, where a proof allows it.
@@ -115,6 +131,7 @@ class Draw:
     shape: tuple[int, ...]
     whose: str | None = None
     calls: tuple[tuple[Call, int], ...] = ()
+    lent: bool = False
 
 
 class StageMeter(Uncopyable):
@@ -165,6 +182,7 @@ class StageMeter(Uncopyable):
         self._screen: Callable[[Iterate], tuple[int, ...]] | None = None
         self._records: int | None = None
         self._report = report
+        self._randomness = randomness
         self._stream = randomness.stream(stage)
         self._sampler = Sampler(self._stream)
         self._coins = (randomness if joint is None else joint.coins).stream(f"{stage}/public coins")
@@ -207,6 +225,11 @@ class StageMeter(Uncopyable):
         """As ``Meter.coins`` says."""
         self._require_usable()
         return self._coins.generator
+
+    @property
+    def inflation(self) -> float:
+        """As ``Meter.inflation`` says."""
+        return 1.0 if self._joint is None else self._joint.inflation
 
     def offer(self, sensitivity: Sensitivity | None) -> None:
         """Say what sensitivity the scores of the next round have, which selections from now on must have.
@@ -364,28 +387,42 @@ class StageMeter(Uncopyable):
             return cast("Sampler", opened)
 
         def end(failed: bool) -> None:
-            calls = opened.close()
-            self._open = False
-            first = len(self._draws) - sum(1 for _ in expand((event,)))
-            self._draws[first:] = [attrs.evolve(draw, calls=calls) for draw in self._draws[first:]]
+            self._end_block(event, calls=(calls := opened.close()))
             if not failed:
                 self._require_all_drawn(event, dict(calls))
 
         return Block(begin, end)
 
-    def foreign(self, event: Event, *, whose: str, proof: str) -> AbstractContextManager[None]:
+    def foreign(self, event: Event, *, whose: str, proof: str) -> AbstractContextManager[Lent]:
         """As ``Meter.foreign`` says."""
         self._require_alone()
         self._require_words(proof, whose, self._plan.foreign, "name")
 
-        def begin() -> None:
+        def lend() -> np.random.Generator:
+            self._require_usable()
+            if not self._open:
+                raise PlanViolation("randomness was lent to another library after its `with` block")
+            _LENDING.add(self)
+            return self._lent(whose)
+
+        def begin() -> Lent:
             arithmetic = f"noise drawn by {whose}; dpkit answers for its accounting only"
             self._begin_block(event, whose, arithmetic)
+            return Lending(lend)
 
         def end(failed: bool) -> None:
-            self._open = False
+            self._end_block(event, lent=self in _LENDING)
+            _LENDING.discard(self)
 
         return Block(begin, end)
+
+    def _lent(self, whose: str) -> np.random.Generator:
+        """Return what ``whose`` draws its noise from: a stream apart, so that ours is not known by its."""
+        return self._randomness.stream(f"{self._stage}/lent to {whose}").generator
+
+    def before_fork(self) -> None:
+        """Void the run: the numbers that another library keeps for its next draws would be drawn twice."""
+        self._void("forked its process while another library drew noise by dpkit's randomness")
 
     def require_kept(self, cause: BaseException | None = None) -> None:
         """Raise if the plan was violated, in the meter's words, whatever the part made of the exception."""
@@ -544,6 +581,12 @@ class StageMeter(Uncopyable):
             self._spend(Draw(single, None, (), whose))
         self._arithmetic[arithmetic] = None
         self._open = True
+
+    def _end_block(self, event: Event, **known: Any) -> None:
+        """Keep with the draws inside ``event`` what is known when their block ends."""
+        self._open = False
+        first = len(self._draws) - sum(1 for _ in expand((event,)))
+        self._draws[first:] = [attrs.evolve(draw, **known) for draw in self._draws[first:]]
 
     def _require_words(self, proof: str, words: str, planned: tuple[str, ...], what: str) -> None:
         if not proof:

@@ -139,8 +139,9 @@ class Payment:
 
     def release(self, release: Release) -> None:
         """Settle a run that ended with a release, or with a refusal."""
-        outcome: Settlement = "released" if release.refusal is None else "refused"
-        self._settle(outcome, digest(unsigned(release.to_document())))
+        if self.reservation is not None:
+            outcome: Settlement = "released" if release.refusal is None else "refused"
+            self._settle(outcome, digest(unsigned(release.to_document())))
 
     def fail(self, outcome: Settlement) -> None:
         """Settle a run that ended in another way, unless it is settled already."""

@@ -32,7 +32,7 @@ from dpkit_core.privacy.events import (
     walk,
 )
 from dpkit_core.protocols import Accountant, Iterates
-from dpkit_core.release.certificate import EVALUATION, PartRecord, StageEvent, charged
+from dpkit_core.release.certificate import EVALUATION, PartRecord, Spare, StageEvent, charged
 from dpkit_core.release.release import Release
 from dpkit_core.text import Section, Shown, indented, number_of, some_of
 
@@ -70,6 +70,8 @@ class Plan:
         How the model will be scored on records held out; None if it will not.
     engine
         What will have the records and add up where they are; None for this process.
+    spare
+        What several parties pay for beside it; None if they do not.
     """
 
     assembly: Assembly
@@ -89,6 +91,7 @@ class Plan:
     because: str = attrs.field(default="", eq=False, kw_only=True)
     evaluation: PlannedEvaluation | None = attrs.field(default=None, kw_only=True)
     engine: Part[Engine] | None = attrs.field(default=None, kw_only=True)
+    spare: Spare | None = attrs.field(default=None, kw_only=True)
 
     @property
     def parts(self) -> tuple[Part[Component], ...]:
@@ -172,7 +175,8 @@ class Plan:
         enlarged = attrs.evolve(stage, plan=attrs.evolve(stage.plan, events=events))
         charging = for_units(self.accountant.instance, self.schema.records_of_a_unit)
         epsilon = total(list(events), charging, budget.delta)
-        return attrs.evolve(self, stages=(enlarged,), epsilon=epsilon, budget=budget)
+        spare = Spare(attempts, self.budget.epsilon)
+        return attrs.evolve(self, stages=(enlarged,), epsilon=epsilon, budget=budget, spare=spare)
 
     def run(
         self,

@@ -261,7 +261,7 @@ def replan(release: Release, *, select_share: float | None = None) -> Replanned:
                 ". If an older dpkit wrote it, the selection may have had another share of the budget: "
                 "give that with --select-share"
             )
-    held_out = None if plan.evaluation is None else plan.evaluation.held_out
+    held_out = None if plan.evaluation is None else plan.evaluation.rule
     if held_out != certificate.plan.evaluate:
         problems.append("records are held out under another key than the names of target and unit give")
     iterates = None if plan.iterates is None else len(plan.iterates.after)
@@ -318,14 +318,16 @@ def _plan_of(release: Release, select_share: float | None) -> Plan:
         return evaluation_again(certificate, release.evaluation, by.qualified, thawed(by.options))
     selecting = "selector" in parts and settings.iterates is None
     pipeline = _composed({role: (part.qualified, part.options) for role, part in parts.items()})
-    return pipeline.plan(
+    budget, spare = certificate.budget, settings.spare
+    again = pipeline.plan(
         certificate.schema,
-        certificate.budget,
+        budget if spare is None else attrs.evolve(budget, epsilon=spare.epsilon),
         k=len(release.selected) if selecting else None,
         select_share=settings.select_share if select_share is None else select_share,
         batches=settings.batches,
         evaluate=None if settings.evaluate is None else settings.evaluate.share,
     )
+    return again if spare is None else again.with_spare(spare.attempts, budget)
 
 
 def _notes(release: Release, plan: Plan) -> list[str]:

@@ -63,7 +63,7 @@ from dpkit_core.protocols import (
 )
 from dpkit_core.release.certificate import EVALUATION, Certificate, HeldOut, StageEvent, charged
 from dpkit_core.release.consistency import contradictions
-from dpkit_core.release.evaluation import FITTED, HELD_OUT, OTHER, WHICH, Evaluation
+from dpkit_core.release.evaluation import FITTED, HELD_OUT, OTHER, UNSEEN, WHICH, Evaluation
 from dpkit_core.release.release import Release
 from dpkit_core.release.signing import unsigned
 from dpkit_core.text import number_of
@@ -223,7 +223,7 @@ def _evaluation_plan(
     assumptions = [
         *_assumptions(schema, (), (by,), 1, None),
         *([] if planned.held_out is None else [_rule_of_sides(schema)]),
-        *(["no record of the table is one that the model was fitted to"] if planned.records == OTHER else []),
+        *([UNSEEN] if planned.records == OTHER else []),
     ]
     return Plan(
         Assembly(None, None, None, by.name, {}),

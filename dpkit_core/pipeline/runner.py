@@ -18,13 +18,14 @@ What a part raises, prints or returns beyond its plan ends in ``dpkit_core.pipel
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import copy_context
-from functools import partial
+from functools import lru_cache, partial
 from typing import cast
 
 import numpy as np
-from threadpoolctl import ThreadpoolController, threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from dpkit_core._version import __version__
 from dpkit_core.arrays import Vector
@@ -48,7 +49,7 @@ from dpkit_core.pipeline.evaluate import evaluated
 from dpkit_core.pipeline.meter import StageMeter
 from dpkit_core.pipeline.observers import Observers
 from dpkit_core.pipeline.parts import Component, Iteration, Part, Selection, Stage, forms_of
-from dpkit_core.pipeline.payment import EventLog, Payment
+from dpkit_core.pipeline.payment import EventLog, Payment, require_affordable
 from dpkit_core.pipeline.plan import Audience, Outcome, Plan, Progress, Records
 from dpkit_core.pipeline.policy import Policy
 from dpkit_core.pipeline.records import batches_for, divided, without_names
@@ -59,9 +60,6 @@ from dpkit_core.release.certificate import EVALUATION, Certificate, EngineRecord
 from dpkit_core.release.evaluation import Evaluation
 from dpkit_core.release.kinds import rebuilt
 from dpkit_core.release.release import Release
-
-# The first one finds the C library, by a process of its own in older versions, which no run is to start.
-ThreadpoolController()
 
 _ENDED: dict[type[DpkitError], Outcome] = {
     Declined: "declined",
@@ -91,18 +89,19 @@ def run(
     payer = policy.payer(paid_by)
     observers = Observers.installed() if observers is None else observers
     execution = _Run(plan, batches_for(plan, data), randomness, progress, joint)
-    _require_allowed(policy, plan, execution.certificate())
+    expected = execution.certificate()
+    _require_allowed(policy, plan, expected)
 
     observers.planned(plan)
     payment = Payment()
     outcome: Outcome = "failed"
     try:
         observers.reserve(plan)
-        payment = Payment.reserve(payer, plan, execution.certificate(), EventLog(policy.log))
+        payment = Payment.reserve(payer, plan, expected, EventLog(policy.log))
         # A run multiplies many small blocks, for which two threads of OpenBLAS wait for each other: X'X of
         # Frank-Wolfe takes four times as long. With one, a product is also added up in one order, so a seed
         # gives the same bytes on machines of any size.
-        with threadpool_limits(limits=1, user_api="blas"):
+        with _libraries(frozenset(sys.modules)).limit(limits=1, user_api="blas"):
             release = execution.release(payment.witness)
         observers.before_release(release)
         payment.release(release)
@@ -116,6 +115,30 @@ def run(
         payment.fail("vetoed" if outcome == "vetoed" else "failed")
         observers.finished(plan, outcome)
     return release
+
+
+def rehearse(
+    plan: Plan, data: Records, /, *, randomness: Randomness | None = None, paid_by: Payer | None = None
+) -> None:
+    """Raise what ``run`` would before anything is spent, observers aside; charges nothing.
+
+    For a run that others wait for, who would be charged in vain.
+    """
+    _require_ours(randomness, paid_by)
+    policy = Policy.of_site()
+    _require_allowed(policy, plan, _Run(plan, batches_for(plan, data), randomness, None).certificate())
+    if (payer := policy.payer(paid_by)) is not None:
+        require_affordable(plan, payer)
+
+
+@lru_cache(maxsize=1)
+def _libraries(modules: frozenset[str]) -> ThreadpoolController:
+    """Return the libraries that came with the modules so far: to find them takes as long as a small run."""
+    return ThreadpoolController()
+
+
+# The first one finds the C library, by a process of its own in older versions, which no run is to start.
+_libraries(frozenset(sys.modules))
 
 
 def _require_ours(randomness: Randomness | None, payer: Payer | None) -> None:
@@ -160,6 +183,7 @@ class _Run:
             batches, self.scored = (fitted,), without_names(scored)
         self.batches = tuple(map(without_names, batches))
         self.data = self.batches[0]  # all there is, but for a stream
+        self.trusted, self.engine = trusted(self.batches), _engine_of(self.data)
         self.randomness = randomness = Randomness.from_os() if randomness is None else randomness
         self.progress = progress or (lambda stage, done, steps: None)
         self.process = os.getpid()
@@ -351,7 +375,7 @@ class _Run:
             parts=plan.records,
             assumptions=(
                 *plan.assumptions,
-                *trusted(self.batches),
+                *self.trusted,
                 *(() if self.joint is None else self.joint.assumptions),
             ),
             randomness=self._source_of_noise(),
@@ -362,14 +386,21 @@ class _Run:
             dpkit=__version__,
             witness=witness,
             plan=_settings(plan),
-            engine=_engine_of(self.data),
+            engine=self.engine,
         )
 
     def _source_of_noise(self) -> str:
-        """Return where the bits came from: ours only where they were ours."""
-        whose = dict.fromkeys(draw.whose for meter in self.meters.values() for draw in meter.draws)
-        others = [f"{name} for the noise that it drew" for name in whose if name is not None]
-        ours = [self.randomness.describe()] if None in whose or not others else []
+        """Return where the bits came from: ours only where they were ours, or lent for all that was drawn."""
+        lent: dict[str | None, bool] = {}
+        for draw in (draw for meter in self.meters.values() for draw in meter.draws):
+            lent[draw.whose] = draw.lent and lent.get(draw.whose, True)
+        by = {
+            name: f"{self.randomness.describe()}, lent to " if taken else "" for name, taken in lent.items()
+        }
+        others = [
+            f"{taken}{name} for the noise that it drew" for name, taken in by.items() if name is not None
+        ]
+        ours = [self.randomness.describe()] if None in lent or not others else []
         return "; ".join([*ours, *others])
 
 
@@ -391,7 +422,8 @@ def _settings(plan: Plan) -> Settings:
         select_share=plan.select_share if both else Settings().select_share,
         batches=plan.batches,
         iterates=None if plan.iterates is None else len(plan.iterates.after),
-        evaluate=None if plan.evaluation is None else plan.evaluation.held_out,
+        evaluate=None if plan.evaluation is None else plan.evaluation.rule,
+        spare=plan.spare,
     )
 
 

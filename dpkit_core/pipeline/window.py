@@ -2,6 +2,7 @@
 
 A ``Window`` has the calls of ``dpkit_core.Meter``. ``Opened`` is the sampler inside the ``with`` block of a
 custom mechanism: it has the methods of ``Sampler``, counts what they give, and is closed when the block ends.
+``Lending`` is what another library gets its randomness by.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _SCALES: dict[str, Callable[..., float] | None] = {
 class Window(Uncopyable):
     """What a part sees of its meter, see ``dpkit_core.Meter``."""
 
-    __slots__ = ("_coins", *CALLS)
+    __slots__ = ("_coins", "_inflation", *CALLS)
 
     def __init__(self, meter: Meter) -> None:
         def passed_on(name: str) -> Callable[..., Any]:
@@ -50,11 +51,17 @@ class Window(Uncopyable):
         for name in CALLS:
             setattr(self, name, passed_on(name))
         self._coins: Callable[[], np.random.Generator] = lambda: meter.coins
+        self._inflation: Callable[[], float] = lambda: meter.inflation
 
     @property
     def coins(self) -> np.random.Generator:
         """Public randomness, see ``dpkit_core.Meter``."""
         return self._coins()
+
+    @property
+    def inflation(self) -> float:
+        """How much larger Gaussian noise is than asked for, see ``dpkit_core.Meter``."""
+        return self._inflation()
 
 
 @attrs.frozen
@@ -102,6 +109,17 @@ class Opened(Uncopyable):
         for method, scale_of in _SCALES.items():
             setattr(self, method, counted(method, scale_of))
         self.close: Callable[[], tuple[tuple[Call, int], ...]] = close
+
+
+class Lending(Uncopyable):
+    """Randomness for another library, see ``dpkit_core.Lent``."""
+
+    __slots__ = ("generator", "random_state")
+
+    def __init__(self, lend: Callable[[], np.random.Generator]) -> None:
+        self.generator: Callable[[], np.random.Generator] = lend
+        # Older libraries take this one alone.
+        self.random_state = lambda: np.random.RandomState(lend().bit_generator)
 
 
 Given_co = TypeVar("Given_co", covariant=True)

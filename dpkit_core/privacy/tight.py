@@ -85,6 +85,8 @@ def undominated(event: Event) -> str | None:
     return f"{event}: no pair of laws is known that dominates it; accountant rdp may know a curve"
 
 
+# Takes tens of milliseconds, and whoever plans, runs and verifies asks for the same totals again.
+@functools.lru_cache(maxsize=1024)
 def tight_epsilon(spent: Spent, delta: float) -> float:
     """Return the least epsilon at ``delta`` that is proved; infinity where ``delta`` is leaked already.
 

@@ -195,6 +195,22 @@ class HeldOut:
 
 
 @attrs.frozen
+class Spare:
+    """What a run of several parties has paid for beside its plan.
+
+    Attributes
+    ----------
+    attempts
+        How many releases may be repeated without a party that is missing. Their events are the last.
+    epsilon
+        That the plan without them was made for.
+    """
+
+    attempts: int = attrs.field(validator=attrs.validators.ge(1))
+    epsilon: float = attrs.field(converter=float, validator=attrs.validators.gt(0))
+
+
+@attrs.frozen
 class Settings:
     """Further settings of a plan, after public facts, budget and parts; defaults are not written.
 
@@ -207,7 +223,9 @@ class Settings:
     iterates
         Number of iterates from which the selector dropped features; None if it selected first.
     evaluate
-        The records that were held out to score the model; None if none were.
+        The records that were held out to score the model; None if none were, or if others score it.
+    spare
+        Attempts that several parties have paid for; None if they have not.
     """
 
     select_share: float = attrs.field(default=0.05, converter=float, validator=fraction)
@@ -216,6 +234,7 @@ class Settings:
         default=None, validator=attrs.validators.optional(attrs.validators.ge(1))
     )
     evaluate: HeldOut | None = None
+    spare: Spare | None = None
 
 
 @attrs.frozen

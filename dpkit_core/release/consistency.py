@@ -27,7 +27,7 @@ from dpkit_core.privacy.events import (
 )
 from dpkit_core.privacy.filters import filter_from_document
 from dpkit_core.release.certificate import EVALUATION, Certificate
-from dpkit_core.release.evaluation import ACCURACY, HELD_OUT, OTHER, Evaluation
+from dpkit_core.release.evaluation import ACCURACY, HELD_OUT, OTHER, UNSEEN, Evaluation
 from dpkit_core.release.release import Release
 from dpkit_core.text import number_of
 
@@ -177,6 +177,8 @@ def _run(release: Release) -> Iterator[str]:
             f"the plan is for {given['batches']} batches, in several of which a unit, "
             f"{certificate.schema.unit}, may have records"
         )
+    if "spare" in given and (roles != RUNS[0] or given.keys() & {"batches", "evaluate"}):
+        yield "spare attempts are of a fit by several parties, which select no features and score no model"
     yield from _evaluation(release)
     if "selector" in roles:
         yield from _selection(release)
@@ -234,8 +236,10 @@ def _evaluated_alone(release: Release) -> Iterator[str]:
         yield "the release lists no part but the accountant, and evaluates no model of another release"
         return
     rule = certificate.plan.evaluate
-    if (found.records == HELD_OUT and rule is None) or (found.records == OTHER and rule is not None):
-        yield "which records are held out is said where these or the others evaluate, and nowhere else"
+    if (found.records == HELD_OUT) != (rule is not None):
+        yield "the rule by which records are held out is there exactly where these score the model"
+    if (found.records == OTHER) != (UNSEEN in certificate.assumptions):
+        yield "that the model was not fitted to these records is assumed exactly where others score it"
     if rule is not None and certificate.neighboring.value != "add-remove":
         yield "records are held out under add-remove, and this is for replace-one"
     yield from _noise(certificate, found, _events(certificate))

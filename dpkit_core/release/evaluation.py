@@ -47,6 +47,9 @@ CAPPED_R2, ACCURACY = "capped r2", "accuracy"
 #: to, or those of a table that shares none with these, as the user says.
 HELD_OUT, FITTED, OTHER = WHICH = "held-out", "fitted", "other"
 
+#: What a certificate assumes where records score that are neither.
+UNSEEN = "no record of the table is one that the model was fitted to"
+
 _WHICH = {
     HELD_OUT: "that were held out from the fit",
     FITTED: "that the model was fitted to",
@@ -62,14 +65,15 @@ LEAST_RECORDS = 3.0
 
 @attrs.frozen
 class Estimate:
-    """A number and an interval that holds it."""
+    """A number and an interval that holds it, with so much confidence."""
 
     value: float
     low: float
     high: float
+    level: float
 
     def __str__(self) -> str:
-        return f"{self.value:.3g}, between {self.low:.3g} and {self.high:.3g}"
+        return f"{self.value:.3g} ({100 * self.level:g} % confidence: {self.low:.3g} to {self.high:.3g})"
 
 
 @attrs.frozen
@@ -121,12 +125,11 @@ class Evaluation:
             Whether the interval is about what the records were drawn from, one by one; else about these
             records themselves. Of records that the model was fitted to, no interval is about more.
         """
-        z = NormalDist().inv_cdf((1 + level) / 2)
         if self.measure == ACCURACY:
-            return self._accuracy(z, sampled=population)
+            return self._accuracy(level, sampled=population)
         if self.cap is None:
             return None
-        return _capped_r2(self.released, self.deviation, z, sampled=population)
+        return _capped_r2(self.released, self.deviation, level, sampled=population)
 
     @property
     def number(self) -> float:
@@ -150,10 +153,7 @@ class Evaluation:
                 f"{what} cannot be told from noise: the records {_WHICH[self.records]} are too few, or too "
                 f"much alike. {larger.capitalize()} or a larger epsilon would tell."
             ]
-        sentences = [
-            f"{what} {score}, with 95 % confidence, of about {_spaced(self.number)} records "
-            f"{_WHICH[self.records]}."
-        ]
+        sentences = [f"{what} {score} on about {_spaced(self.number)} records {_WHICH[self.records]}."]
         if self.records == FITTED:
             sentences.append(
                 "This is optimistic: a model fits the records that it has seen better than others. By how "
@@ -173,26 +173,32 @@ class Evaluation:
             "without the cap may be another.",
         ]
 
-    def _accuracy(self, z: float, *, sampled: bool) -> Estimate | None:
+    def _accuracy(self, level: float, *, sampled: bool) -> Estimate | None:
         records = self.number
         right = min(max(sum(self.released[1::2]), 0.0), max(records, 0.0))
         noise = len(self.released) / 2 * self.deviation * self.deviation
         if records < LEAST_RECORDS * math.sqrt(2 * noise):
             return None
-        drawn = records if sampled else 0.0
+        drawn, z = records if sampled else 0.0, _deviations(level)
         # (H - t N)^2 <= z^2 (noise (1 - 2 t + 2 t^2) + drawn (t - t^2))
         squared = records * records - z * z * (2 * noise - drawn)
         linear = records * right - z * z * (noise - drawn / 2)
         ends = _between(squared, linear, right * right - z * z * noise)
         if ends is None:
             return None
-        return Estimate(*(min(max(each, 0.0), 1.0) for each in (right / records, *ends)))
+        value, low, high = (min(max(each, 0.0), 1.0) for each in (right / records, *ends))
+        return Estimate(value, low, high, level)
 
 
 def _spaced(number: float | None) -> str:
     """Return a number to four digits, whose thousands are apart on one line."""
     rounded = f"{number or 0.0:.4g}"
     return f"{float(rounded):,.0f}".replace(",", "\u00a0") if "e+0" in rounded else rounded
+
+
+def _deviations(level: float) -> float:
+    """Return how many deviations of a normal number hold it with this confidence."""
+    return NormalDist().inv_cdf((1 + level) / 2)
 
 
 def _between(squared: float, linear: float, constant: float) -> tuple[float, float] | None:
@@ -204,7 +210,7 @@ def _between(squared: float, linear: float, constant: float) -> tuple[float, flo
     return (linear - root) / squared, (linear + root) / squared
 
 
-def _capped_r2(released: tuple[float, ...], s: float, z: float, *, sampled: bool) -> Estimate | None:
+def _capped_r2(released: tuple[float, ...], s: float, level: float, *, sampled: bool) -> Estimate | None:
     import numpy as np  # noqa: PLC0415 - a release is read without it
 
     from dpkit_core.mechanisms.moments import flatten, unflatten  # noqa: PLC0415 - likewise
@@ -249,7 +255,8 @@ def _capped_r2(released: tuple[float, ...], s: float, z: float, *, sampled: bool
         qq, uu = qq + drawn_q, uu + drawn_u
         qu += min(max(q_u2 - 2 * w * q_u + w * w * q1, -limit), limit)
     # (S_q - t S_u)^2 <= z^2 (qq - 2 t qu + t^2 uu)
+    z = _deviations(level)
     ends = _between(S_u * S_u - z * z * uu, S_q * S_u - z * z * qu, S_q * S_q - z * z * qq)
     if S_u <= 0 or ends is None:
         return None
-    return Estimate(1 - S_q / S_u, 1 - ends[1], 1 - max(ends[0], 0.0))
+    return Estimate(1 - S_q / S_u, 1 - ends[1], 1 - max(ends[0], 0.0), level)

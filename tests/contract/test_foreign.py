@@ -1,5 +1,9 @@
 """Noise of another library: planned, charged, and never called ours."""
 
+import copy
+import os
+import pickle
+
 import attrs
 import numpy as np
 import pytest
@@ -121,6 +125,103 @@ def test_another_name_event_or_proof_than_planned_voids_the_run(whose, event, me
 
     with pytest.raises(PlanViolation, match=message):
         run(data, regressor=Departs())
+
+
+class Lent(Foreign):
+    """Takes the randomness that is lent, as libraries do that are given a generator."""
+
+    def fit(self, data, plan, meter, /):
+        with meter.foreign(plan.settings, whose="somebody 1.0", proof="Theorem 1 of somebody") as lent:
+            self.borrowed(lent)
+            noise = lent.random_state().laplace(scale=2 / plan.settings.epsilon) + lent.generator().normal()
+        return self.model(data, self.total(data) + noise)
+
+    def borrowed(self, lent):
+        pass
+
+
+def seeded(data, regressor, seed=3):
+    plan = compose(regressor=regressor, accountant=PureAccountant()).plan(SCHEMA, Budget(2.0))
+    return plan.run(data, randomness=Randomness.from_seed(seed), observers=Observers.none())
+
+
+def test_who_takes_our_randomness_is_said_to_and_follows_a_seed(data):
+    certificate = run(data, regressor=Lent()).certificate
+    assert certificate.private
+    assert certificate.randomness == (
+        "AES-128 counter mode keyed by the operating system, lent to somebody 1.0 for the noise that it drew"
+    )
+    assert certificate.arithmetic == ("noise drawn by somebody 1.0; dpkit answers for its accounting only",)
+    one, again, other = (seeded(data, Lent(), seed) for seed in (3, 3, 4))
+    assert one.model == again.model != other.model
+    assert not one.certificate.private
+    assert verify(one, PureAccountant()).confirmed
+
+
+def test_who_takes_it_only_once_is_not_said_to(data):
+    class Once(Lent):
+        def plan(self, request, /):
+            event = PureDP(request.budget.epsilon / 2, request.neighboring, proof="Theorem 1 of somebody")
+            return StagePlan([event, event], event, foreign=["somebody 1.0"])
+
+        def fit(self, data, plan, meter, /):
+            with meter.foreign(plan.settings, whose="somebody 1.0", proof="Theorem 1 of somebody"):
+                pass
+            return Lent.fit(self, data, plan, meter)
+
+    assert run(data, regressor=Once()).certificate.randomness == "somebody 1.0 for the noise that it drew"
+
+
+@pytest.mark.parametrize(
+    "keep",
+    [
+        lambda lent: copy.deepcopy(lent.random_state()),
+        lambda lent: copy.deepcopy(lent.generator()),
+        lambda lent: pickle.dumps(lent.generator()),
+        lambda lent: lent.random_state().get_state(),
+        lambda lent: lent.generator().bit_generator.state,
+        copy.copy,
+    ],
+)
+def test_what_is_lent_cannot_be_copied(keep, data):
+    class Copies(Lent):
+        def borrowed(self, lent):
+            with pytest.raises(TypeError, match="cannot be copied or pickled"):
+                keep(lent)
+
+    run(data, regressor=Copies())
+
+
+def test_nothing_is_lent_after_its_block(data):
+    class Late(Lent):
+        def fit(self, data, plan, meter, /):
+            with meter.foreign(plan.settings, whose="somebody 1.0", proof="Theorem 1 of somebody") as lent:
+                pass
+            with pytest.raises(PlanViolation, match="after its `with` block"):
+                lent.generator()
+            return self.model(data, 0.0)
+
+    run(data, regressor=Late())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
+def test_a_fork_while_randomness_is_lent_voids_the_run(data):
+    class Forks(Lent):
+        taken = True
+
+        def borrowed(self, lent):
+            if self.taken:
+                lent.generator()
+            if not (child := os.fork()):
+                os._exit(0)
+            os.waitpid(child, 0)
+
+    class Before(Forks):
+        taken = False
+
+    with pytest.raises(PlanViolation, match="forked its process while another library drew"):
+        run(data, regressor=Forks())
+    run(data, regressor=Before())
 
 
 def test_inside_somebody_elses_noise_ours_is_not_drawn(data):

@@ -423,9 +423,24 @@ def test_a_score_on_fitted_records_says_that_it_is_optimistic_and_no_file_may_sa
     assert "held out" not in str(found)
     assert "drawn from a population" not in str(found)
     assert verify(found).confirmed
-    document = json.loads(found.to_json())
-    del document["evaluation"]["records"]
-    assert not verify(Release.from_document(document)).confirmed
+    for records in ("held-out", "other"):
+        assert not verify(renamed(found, records)).confirmed
+
+
+def renamed(found, records):
+    """Return an evaluation that says that it is of other records than it was."""
+    return attrs.evolve(found, evaluation=attrs.evolve(found.evaluation, records=records))
+
+
+@pytest.mark.parametrize("records", ["held-out", "fitted", "other"])
+def test_a_file_that_names_other_records_than_scored_the_model_contradicts_itself(records):
+    """Also where the release has held some out."""
+    _, release = scored(evaluate=0.25)
+    found = plan_evaluation(release, BUDGET, records).run(line())
+    assert verify(found).confirmed
+    assert replan(found).problems == ()
+    for said in {"held-out", "fitted", "other"} - {records}:
+        assert not verify(renamed(found, said)).confirmed
 
 
 @pytest.mark.parametrize("schema", [SCHEMA, YES_NO])

@@ -22,6 +22,7 @@ from dpkit_core.mechanisms.fences import (
     magnitudes,
     private_fences,
     records_needed,
+    refusal_forecast,
     resolution,
     spread_scores,
     window_scores,
@@ -252,6 +253,16 @@ def test_a_spread_beyond_all_data_is_as_rare_as_the_notes_say(times, expected):
     scores = spread_scores(counts, 0.0, least_beyond(epsilon, relation))
     law = np.exp(epsilon / rank_sensitivity(SPREAD_RANK, relation).range * scores)
     assert law[grid > distances.max()].sum() / law.sum() == pytest.approx(expected, rel=0.7)
+
+
+@pytest.mark.parametrize("relation", [AR, RO])
+@pytest.mark.parametrize("epsilon", [0.02, 0.2])
+def test_with_twice_as_many_records_the_bound_is_below_one_case_in_a_million(relation, epsilon):
+    records = 2 * records_needed(epsilon, relation)
+    margin = (1 - SPREAD_RANK) * records * epsilon / rank_sensitivity(SPREAD_RANK, relation).range
+    assert spread_grid().size * math.exp(-margin) < 1e-6
+    (forecast,) = refusal_forecast(epsilon, relation)
+    assert "with up to twice as many, one fit in 500" in forecast.sentence
 
 
 @pytest.mark.parametrize(("lower", "upper"), [(0.0, 5e-324), (-1.7e308, 1.7e308), (0.0, 1.7e308)])

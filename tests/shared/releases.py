@@ -61,6 +61,7 @@ def corpus() -> dict[str, Any]:
         "rated": _rated(_run(BOX, regressor="adassp", evaluate=0.2)),
         "optimistic": _rated(_run(RETURNS, regressor="adassp"), "fitted"),
         "others": _rated(_run(REPLACED_BOX, regressor="adassp"), "other"),
+        "parties": _parties(),
         "groups": _with(_run(VISITS, regressor="mean"), "rdp", GROUPED),
     }
     documents = {name: json.loads(release.to_json()) for name, release in made.items()}
@@ -165,6 +166,21 @@ def _batches() -> Release:
         for _ in range(2)
     ]
     return pipeline.plan(BOX, BUDGET, batches=2).run(batches)
+
+
+class _Alone:
+    """The only one of several parties that came."""
+
+    coins, spare, inflation, assumptions = Randomness.from_seed(SEED), 1, 1.0, ()
+
+    def total(self, value: Any, scale: int, noise: Any, attempt: Any, /) -> Any:
+        """Return the value with its noise."""
+        return value + noise(scale)
+
+
+def _parties() -> Release:
+    plan = compose(regressor="adassp", accountant="rdp").plan(BOX, attrs.evolve(BUDGET, epsilon=2.5))
+    return plan.with_spare(1, BUDGET).run(_uniform(BOX), joint=_Alone())
 
 
 def _iterates() -> Release:

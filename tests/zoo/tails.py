@@ -7,20 +7,23 @@ from fractions import Fraction
 
 import attrs
 import numpy as np
+from scipy.special import log_ndtr, ndtr
 
-from dpkit_core import StagePlan, calibrate_events
+from dpkit_core import Dataset, Meter, Request, StagePlan, calibrate_events
 from dpkit_core.errors import Unsuitable
 from dpkit_core.mechanisms.picks import PickSettings
 from dpkit_core.privacy.events import ApproxDP
-from zoo.rows import lie, whole
+from zoo.rows import honest, lie, whole
 from zoo.twins import (
     FULL_TAILS,
+    GRID,
     WHOLE,
     Concentrated,
     Curves,
     CustomLines,
     Flips,
     Gumbels,
+    Means,
     Peel,
     Picks,
     SparseVector,
@@ -364,3 +367,57 @@ class FloatingNoise(CustomLines):
     def drawn(self, meter, sampler, scale, size):
         share = np.array([(sampler.bits(53) + 0.5) / 2**53 for _ in range(size)]) - 0.5
         return -float(scale) * np.sign(share) * np.log1p(-2 * np.abs(share))
+
+
+@attrs.frozen
+class Wide:
+    """The event of a mechanism of the part's own, and its noise."""
+
+    event: ApproxDP
+    multiplier: float
+    sensitivity: float
+
+
+@honest
+class OwnGaussian(Means):
+    """Adds Gaussian noise by a mechanism of its own, whose event has an epsilon and a delta."""
+
+    def plan(self, request: Request, /) -> StagePlan:
+        """Return the event, by half of the delta."""
+        require_target(request.schema)
+        if not request.budget.delta:
+            raise Unsuitable("Gaussian noise needs a delta; give one above 0")
+        delta = request.budget.delta / 2
+
+        def events(epsilon: float) -> list[ApproxDP]:
+            return [ApproxDP(epsilon, delta, request.neighboring, proof=self.proof)]
+
+        (event,) = events(calibrate_events(events, request))
+        multiplier = self.multiplier(event.epsilon, delta)
+        return StagePlan([event], Wide(event, multiplier, self.reach(request)), arithmetic=[GRID])
+
+    def multiplier(self, epsilon: float, delta: float) -> float:
+        """Return the deviation over the sensitivity, by the exact law (Balle and Wang 2018, Theorem 8)."""
+        low, high = 1e-4, 1e4  # mu
+        for _ in range(100):
+            mu = math.sqrt(low * high)
+            spent = ndtr(mu / 2 - epsilon / mu) - np.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu))
+            low, high = (low, mu) if spent > delta else (mu, high)
+        return 1 / low
+
+    def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> object:
+        """Return a constant."""
+        wide = plan.settings_as(Wide)
+        with meter.custom(wide.event, proof=self.proof, arithmetic=GRID) as sampler:
+            noisy = sampler.gaussian_on_grid(
+                self.sums(data), sensitivity=wide.sensitivity, noise_multiplier=wide.multiplier
+            )
+        return self.model(data, self.mean(data, noisy))
+
+
+@lie("own_noise_is_paid_for", "default")
+class TextbookAtEveryEpsilon(OwnGaussian):
+    """The textbook's deviation, whose proof is for an epsilon up to 1, is used above."""
+
+    def multiplier(self, epsilon, delta):
+        return math.sqrt(2 * math.log(1.25 / delta)) / epsilon

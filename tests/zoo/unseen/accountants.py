@@ -78,7 +78,8 @@ def bisected(epsilon: Callable[[float], float], at: float) -> float:
         return math.exp(low)
     for _ in range(80):
         middle = (low + high) / 2
-        low, high = (low, middle) if epsilon(math.exp(middle)) <= at else (middle, high)
+        delta = min(math.exp(middle), 1 - 2.0**-53)  # a delta of 1 is none: mended after the first asking
+        low, high = (low, middle) if epsilon(delta) <= at else (middle, high)
     return min(1.0, math.exp(high))
 
 

@@ -14,7 +14,7 @@ from dpkit_core import Block, Feature, Schema, Source, Unit
 from dpkit_core.data.encode import identifiers, labels
 from dpkit_core.data.features import Written, wanted
 from dpkit_core.data.fields import find, numbered, require_identifiers, require_kind
-from dpkit_core.data.units import Hashes, Roster, Truncation, hash_of
+from dpkit_core.data.units import Hashes, Roster, hash_of, joined, kept
 from dpkit_core.errors import InvalidData
 from dpkit_core.files.documents import flaw_of
 
@@ -76,14 +76,14 @@ class Entries:
         columns = wanted(schema.features)
         known: list[dict[str, int]] = [{} for _ in schema.columns]
         places: list[list[Places]] = [[] for _ in schema.columns]
-        roster, whose, records = Roster(), [np.empty(0, np.int64)], 0
+        roster, records = Roster(), 0
         for batch in source.batches(columns | dict.fromkeys(unit, Written("categorical")), ROWS):
             with numbered(source.called, records):
                 for j, (name, written) in enumerate(columns.items()):
                     read = labels(known[j])(batch.column(name), name, written)
                     places[j].append(read.astype(np.int64))
                 if unit:
-                    whose.append(roster.codes([identifiers(batch.column(name), name) for name in unit]))
+                    roster.tell(joined([identifiers(batch.column(name), name) for name in unit]))
             records += batch.num_rows
         if not records:
             raise InvalidData(f"{source.called} has column names but no records; give a table with records")
@@ -92,10 +92,10 @@ class Entries:
                 f"{source.called} has {records} records but the schema says records = {schema.records}; "
                 "correct the schema, or use the table it describes"
             )
-        joined = [
+        of_columns = [
             _printable(np.concatenate(parts), texts) for parts, texts in zip(places, known, strict=True)
         ]
-        return cls(schema, tuple(map(tuple, known)), tuple(joined), np.concatenate(whose), roster, records)
+        return cls(schema, tuple(map(tuple, known)), tuple(of_columns), roster.codes(), roster, records)
 
     def counts(self, column: int) -> Places:
         """Return how many units have each text of a column, in multiples of 1 / ``UNIT``.
@@ -114,8 +114,7 @@ class Entries:
         if not len(values):
             return np.zeros(size, np.int64)
         hashes: Hashes = np.array([hash_of((text,)) for text in self.texts[column]], np.uint64)
-        truncation = Truncation(whose, hashes[values], self.roster.hashes(), self.schema.unit.most_records)
-        counted = truncation.in_a_pass()(whose, hashes[values])
+        counted = kept(whose, hashes[values], self.roster.hashes(), self.schema.unit.most_records)
         whose, values = whose[counted], values[counted]
         several, at = np.unique(np.bincount(whose)[whose], return_inverse=True)
         counts = np.zeros(size, np.int64)

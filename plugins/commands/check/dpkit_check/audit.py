@@ -8,7 +8,7 @@ stated probability.
 
 The event is a threshold on one number per output. For outputs that repeat, such as tuples of indices, that
 number is the estimated likelihood ratio, and the event a set of outputs. For vectors it is a coordinate, its
-distance from the middle, or Fisher's linear discriminant.
+distance from the middle, the largest of all, or Fisher's linear discriminant.
 """
 
 from __future__ import annotations
@@ -293,7 +293,10 @@ def _project(first: Outputs, second: Outputs, half: int) -> tuple[Floats, Floats
         learn = np.concatenate([rows[:half] for rows in both])
         middle = np.median(learn, axis=0)
         direction = _discriminant(both[0][:half], both[1][:half])
-        projected = [np.column_stack((rows, np.abs(rows - middle), rows @ direction)).T for rows in both]
+        projected = [
+            np.column_stack((rows, np.abs(rows - middle), np.abs(rows).max(axis=1), rows @ direction)).T
+            for rows in both
+        ]
         return projected[0], projected[1]
     ratio = _likelihood_ratios(list(first[:half]), list(second[:half]))
     ratios = [np.array([[ratio(output) for output in outputs]]) for outputs in (first, second)]

@@ -26,6 +26,7 @@ import numpy.typing as npt
 from dpkit_check.climb import NORMS, ROUNDING
 from dpkit_check.trial import CheckFailed, NotApplicable
 from dpkit_core.arrays import Floats, Matrix
+from dpkit_core.noise.foreign import Lent
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.noise.sampler import Sampler
 from dpkit_core.pipeline.meter import StageMeter
@@ -120,6 +121,11 @@ class Answers:
     def foreign(self, whose: str) -> None:
         """Note that somebody else draws."""
 
+    @property
+    def lent(self) -> np.random.Generator:
+        """What somebody else gets to draw from."""
+        return self.generator
+
 
 class Instrument(StageMeter):
     """A meter that keeps the books of a real one, with answers from elsewhere."""
@@ -175,10 +181,13 @@ class Instrument(StageMeter):
         self._sampler = self._answers.sampler
         return opened
 
-    def foreign(self, event: Event, *, whose: str, proof: str) -> AbstractContextManager[None]:
+    def foreign(self, event: Event, *, whose: str, proof: str) -> AbstractContextManager[Lent]:
         """Open the block of noise that somebody else draws."""
         self._answers.foreign(whose)
         return super().foreign(event, whose=whose, proof=proof)
+
+    def _lent(self, whose: str) -> np.random.Generator:
+        return self._answers.lent
 
     def _noisy(self, value: Any, draw: Callable[[Any], Any]) -> Any:
         answer = self._answers.noisy(value, draw)

@@ -13,6 +13,7 @@ import attrs
 import numpy as np
 
 from dpkit_check.attacks import (
+    amounts,
     answers,
     bits,
     branches,
@@ -20,6 +21,7 @@ from dpkit_check.attacks import (
     claims,
     coins,
     digits,
+    doors,
     draws,
     elsewhere,
     forms,
@@ -268,6 +270,8 @@ _ATTACKS = (
     sensitivity,
     laws,
     draws,
+    doors,
+    amounts,
     answers,
     samples,
     outcomes,

@@ -25,6 +25,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 
 Operand: TypeAlias = float | str | None
 """A number, a text, or nothing that can be compared."""
@@ -72,7 +73,7 @@ class Site:
     sides
         Those that were seen: True and False.
     operands
-        The last few that were compared.
+        The last few that were compared before both sides were seen.
     """
 
     file: Path
@@ -257,6 +258,8 @@ class Watch:
         """Return the comparison; of arrays, both sides are seen if some entries are and some are not."""
         result = _COMPARED[_OPERATORS[which]](one, other)
         site = self.sites[number]
+        if len(site.sides) == 2:  # all there are, and looking takes longer than comparing
+            return result
         try:
             sides = _sides(result) if isinstance(result, np.ndarray) else {bool(result)}
         except (TypeError, ValueError):
@@ -276,6 +279,8 @@ class Watch:
         """Return what a cap returns, and note whether it binds."""
         result = function(*args, **options)
         site = self.sites[number]
+        if len(site.sides) == 2:
+            return result
         try:
             changed = np.asarray(np.asarray(result) != np.asarray(args[0]))
         except (TypeError, ValueError):
@@ -395,7 +400,7 @@ class Watch:
 _NEAR = 8
 
 
-def _sides(truths: Any) -> set[bool]:
+def _sides(truths: npt.NDArray[Any]) -> set[bool]:
     return ({True} if truths.any() else set()) | (set() if truths.all() else {False})
 
 
@@ -414,12 +419,12 @@ def _small(value: Any) -> Operand:
     match value:
         case bool() | int() | float() | str():
             return value
+        case np.ndarray() if value.size and value.ndim and value.dtype.kind in "fiub":
+            return float(value.max())
         case np.generic():
             return _small(value.item())
         case np.ndarray() if value.ndim == 0:
             return _small(value.item())
-        case np.ndarray() if value.size and value.dtype.kind in "fiub":
-            return float(np.max(value))
         case _:
             return None
 

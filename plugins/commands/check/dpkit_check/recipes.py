@@ -28,6 +28,7 @@ from dpkit_core.privacy.events import (
     PoissonSampled,
     PureDP,
     Repeated,
+    StableHistogram,
 )
 from dpkit_core.privacy.events import Sequence as InSequence
 
@@ -606,6 +607,7 @@ _EVENTS: tuple[Callable[[float, Neighboring], Event], ...] = (
     PermuteAndFlip,
     PureDP,
     lambda size, relation: ApproxDP(size, min(size * 1e-3, 0.1), relation),
+    lambda size, relation: StableHistogram(max(1 / size, 0.005), min(size * 1e-3, 0.1), relation),
 )
 
 

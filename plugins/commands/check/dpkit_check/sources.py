@@ -264,7 +264,8 @@ def check_source(
     seed
         Of what is drawn: the same seed gives the same tables.
     ordered
-        Whether the source promises the order of records; a table of a database has none.
+        Whether the source promises the order of records; a table of a database has none. That of one that
+        says ``same_order`` must be the same in all passes in any case.
     silent
         Whether to compare rows alone, and not ask which tables are refused. For variants of a source that are
         known to be wrong: a refusal would hide that their rows differ.
@@ -367,7 +368,7 @@ class _Attack:
             f"a table of {len(expected)} records is read as {number_of(len(whole.matrix), 'record')}"
             f"{_shown(rows)}",
         )
-        if self._bits(whole.matrix) != self._bits(expected):
+        if _bits(whole.matrix, ordered=self.ordered) != _bits(expected, ordered=self.ordered):
             raise CheckFailed(
                 f"records are read differently together than alone: {whole.matrix.tolist()} together, "
                 f"{expected.tolist()} alone, in {', '.join(f.name for f in self._of(asked))}{_shown(rows)}"
@@ -409,12 +410,12 @@ class _Attack:
     ) -> None:
         """Raise unless another pass, one in small batches and one for all columns read what the first did."""
         for which, size in (("a second pass", len(rows) + 1), (f"a pass in batches of {at_once}", at_once)):
-            self._require_same(first, self._pass(source, asked, size, rows), which, rows)
+            self._require_same(source, first, self._pass(source, asked, size, rows), which, rows)
         everything = self._pass(source, list(self.written), at_once, rows)
         if first is not None and everything is not None:
             names = [feature.name for feature in self.features]
             some = everything[:, [names.index(feature.name) for feature in self._of(asked)]]
-            self._require_same(first, some, f"asking for all columns instead of {list(asked)}", rows)
+            self._require_same(source, first, some, f"asking for all columns instead of {list(asked)}", rows)
 
     def _pass(self, source: Source, asked: Sequence[str], at_once: int, rows: Sequence[Row]) -> Matrix | None:
         written = {name: self.written[name] for name in asked}
@@ -446,16 +447,13 @@ class _Attack:
     def _of(self, asked: Sequence[str]) -> list[Feature]:
         return [feature for feature in self.features if feature.column in asked]
 
-    def _bits(self, matrix: Matrix) -> Sequence[bytes]:
-        rows = [row.tobytes() for row in np.where(np.isnan(matrix), math.nan, matrix)]
-        return rows if self.ordered else sorted(rows)
-
     def _require_same(
-        self, one: Matrix | None, other: Matrix | None, which: str, rows: Sequence[Row]
+        self, source: Source, one: Matrix | None, other: Matrix | None, which: str, rows: Sequence[Row]
     ) -> None:
         same = one is None and other is None
         if one is not None and other is not None:
-            same = len(one) == len(other) and self._bits(one) == self._bits(other)
+            ordered = self.ordered or getattr(source, "same_order", False)
+            same = len(one) == len(other) and _bits(one, ordered=ordered) == _bits(other, ordered=ordered)
         require(same, f"{which} gives different records: {_said(one)}, then {_said(other)}{_shown(rows)}")
 
     def _require_unsaid(self, error: BaseException, rows: Sequence[Row]) -> None:
@@ -470,6 +468,11 @@ class _Attack:
             not shown,
             f"{where} shows {shown[:1]}, which comes from a record or is secret: {text!r}{_shown(rows)}",
         )
+
+
+def _bits(matrix: Matrix, *, ordered: bool) -> Sequence[bytes]:
+    rows = [row.tobytes() for row in np.where(np.isnan(matrix), math.nan, matrix)]
+    return rows if ordered else sorted(rows)
 
 
 @attrs.frozen

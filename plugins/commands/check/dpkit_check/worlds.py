@@ -392,6 +392,23 @@ class Population:
             table = np.array([self.record(rng) for _ in range(records + 1 - replace)])
             yield Pair(table, 0, self.record(rng) if replace else None)
 
+    def placed_pairs(self, rng: np.random.Generator, count: int) -> Iterator[Pair]:
+        """Yield pairs of odd and even sizes: at corners but one, or any; what comes or goes is placed.
+
+        First, last, in the middle, or anywhere, by turns.
+        """
+        for number in range(count):
+            records = (2, 20, 2, 7, 4, 3)[number % 6]
+            if number % 6 in (1, 3):
+                yield self.some_corner_pairs(rng, records, 1)[0]
+                continue
+            pair = self.pair(rng, records)
+            last = len(pair.table) - 1
+            to = (0, 0, last // 2, last)[number % 4]
+            order = [*np.delete(np.arange(last + 1), pair.row)]
+            order.insert(to, pair.row)
+            yield Pair(pair.table[order], to, pair.replacement)
+
     def person_pairs(self, rng: np.random.Generator, most: int, count: int) -> Iterator[Pair]:
         """Yield pairs of tables of which one has ``most`` records of one person more.
 

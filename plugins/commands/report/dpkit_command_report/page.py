@@ -210,7 +210,7 @@ def _interval(release: Release) -> Interval | None:
     value, low, high = (
         round(100 * min(max(each, 0.0), 1.0), 2) for each in (score.value, score.low, score.high)
     )
-    return Interval(value, low, high, f"{score}, with 95 % confidence", ends)
+    return Interval(value, low, high, str(score), ends)
 
 
 def odds(*certificates: Certificate) -> int | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 import uuid
 from asyncio import CancelledError
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError as FutureCancelledError
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
@@ -25,7 +25,7 @@ from distributed import KilledWorker
 from distributed.comm.core import CommClosedError
 
 from dpkit_core import Dataset
-from dpkit_core.data.engine import Untruncated
+from dpkit_core.data.engine import Untruncated, answered
 from dpkit_core.data.source import tried
 from dpkit_core.data.sums import State, Sum, total
 from dpkit_core.data.units import Attendance, truncated
@@ -48,6 +48,9 @@ Change = Callable[[Any], Any]
 
 #: How many records a part has, and what they add up to.
 Share = tuple[int, "Integers"]
+
+#: A share, or why there is none; None where a state has to be made and it was not said how.
+Answer = Share | Exception | None
 
 #: A part of the table, or what is wrong with its records; and the same before units are truncated.
 Part = Dataset | InvalidData
@@ -96,6 +99,8 @@ def _read(read: Callable[[], Untruncated], schema: Schema) -> Read:
         found = read()
     except InvalidData as problem:
         return InvalidData(str(problem))  # without the frames that read the records
+    except Exception as problem:
+        return InvalidData(f"a part of the table cannot be read: it raised {type(problem).__name__}")
     return found.only(None) if schema.unit is None else found
 
 
@@ -109,7 +114,8 @@ def truncate(client: Client, read: Sequence[Future], schema: Schema) -> list[Fut
     attending = _gathered(client, [client.submit(_attendance, part, pure=False) for part in read])
     # Packed, for they travel again with each part that has to be read again.
     keeps = map(np.packbits, truncated(attending, schema.unit.most_records))
-    return [client.submit(_kept, *each, pure=False) for each in zip(read, keeps, strict=True)]
+    digests = [part.digest for part in attending]
+    return [client.submit(_kept, *each, pure=False) for each in zip(read, keeps, digests, strict=True)]
 
 
 def _gathered(client: Client, asked: Sequence[Future]) -> list[Any]:
@@ -121,16 +127,21 @@ def _gathered(client: Client, asked: Sequence[Future]) -> list[Any]:
 
 
 def _attendance(read: Read) -> Attendance | InvalidData:
-    if isinstance(read, InvalidData):
-        return read
+    return read if isinstance(read, InvalidData) else _attending(read)
+
+
+def _attending(read: Read) -> Attendance:
     assert isinstance(read, Untruncated)  # as the schema has a unit
     assert read.members is not None
     return Attendance(read.members.roster.identifiers(), read.members.codes, read.contents)
 
 
-def _kept(read: Read, packed: npt.NDArray[np.uint8]) -> Part:
+def _kept(read: Read, packed: npt.NDArray[np.uint8], digest: bytes) -> Part:
+    """Return the records that are kept, by their places: in others, too many might be of a unit."""
     if not isinstance(read, Untruncated):
         return read
+    if _attending(read).digest != digest:
+        return InvalidData("a part of the table had other records, or another order, when it was read again")
     return read.only(np.unpackbits(packed, count=len(read)).astype(np.bool_))
 
 
@@ -189,7 +200,7 @@ class DaskDataset:
         """Return the total over all records, exactly."""
         with answers(self.client):
             asked = [self.client.submit(_share, part, self.columns, what, pure=False) for part in self.parts]
-            shares = self.client.gather(asked)
+            shares = _shares(self.client.gather(asked))
         return self.total(what, shares)
 
     def total(self, what: Sum[Any], shares: Sequence[Share]) -> Integers:
@@ -250,9 +261,9 @@ class KeptThere(Generic[State]):
                 shares |= dict(zip(behind, self._asked(behind, what, 0), strict=True))
                 self._owners = None
         self._seen = len(self._changes)
-        return data.total(what, [share for share in shares.values() if share is not None])
+        return data.total(what, _shares(shares.values()))
 
-    def _asked(self, which: Sequence[int], what: Sum[State], first: int) -> list[Share | None]:
+    def _asked(self, which: Sequence[int], what: Sum[State], first: int) -> list[Answer]:
         """Return the shares of parts, None where a worker has not seen the first changes."""
         data, client = self._data, self._data.client
         make = None if first else self._make
@@ -268,8 +279,8 @@ class KeptThere(Generic[State]):
             )
             for i in which
         ]
-        answered: list[Share | None] = client.gather(tasks)
-        return answered
+        found: list[Answer] = client.gather(tasks)
+        return found
 
     def _place(self, i: int) -> dict[str, Any]:
         """Return where the state of a part is likely to be, as ``Client.submit`` takes it."""
@@ -304,16 +315,36 @@ _HELD: dict[tuple[str, str, int], _Held] = {}
 
 def _read_again(part: Part) -> Dataset:
     if isinstance(part, InvalidData):
-        raise EngineFailed("a part of the table cannot be read again")
+        raise EngineFailed("a part of the table cannot be read again, or has other records than before")
     return part
 
 
-def _share(part: Part, columns: tuple[int, ...], what: Sum[Block]) -> Share:
-    data = _read_again(part)
-    return data.records, data.select(columns).sum(what)
+def _shares(found: Iterable[Answer]) -> list[Share]:
+    """Return the shares of all parts, or raise why the first has none."""
+    shares: list[Share] = []
+    for each in found:
+        if isinstance(each, Exception):
+            raise each
+        if each is not None:
+            shares.append(each)
+    return shares
+
+
+def _share(part: Part, columns: tuple[int, ...], what: Sum[Block]) -> Answer:
+    def share() -> Share:
+        data = _read_again(part)
+        return data.records, data.select(columns).sum(what)
+
+    return answered(share)
 
 
 def _kept_share(
+    part: Part, columns: tuple[int, ...], key: tuple[str, str, int], question: Question
+) -> Answer:
+    return answered(lambda: _share_of_state(part, columns, key, question))
+
+
+def _share_of_state(
     part: Part, columns: tuple[int, ...], key: tuple[str, str, int], question: Question
 ) -> Share | None:
     """Return the share of a part, or None where the state has to be made and it is not said how."""

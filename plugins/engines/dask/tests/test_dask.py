@@ -324,6 +324,23 @@ def test_the_same_records_of_each_unit_are_kept(engine, visits, evaluate):
         assert document(plan, data) == document(plan, here)
 
 
+def test_no_unit_has_more_records_where_a_lost_part_comes_back_in_another_order():
+    """As of a frame that was shuffled, whose rows nobody orders: places would keep other records."""
+    unit = Unit(("who",), most_records=1)
+    schema = Schema([Column("a", lower=0, upper=9)], Column("y", lower=0, upper=9), unit=unit)
+    frame = pd.DataFrame({"who": list("aaabcd"), "a": range(6), "y": range(6)})
+    first, again = records.read_frame(frame, schema), records.read_frame(frame[::-1], schema)
+    attending = records._attendance(first)
+    (keep,) = records.truncated([attending], 1)
+    packed, digest = np.packbits(keep), attending.digest
+    assert records._kept(first, packed, digest).records == 4
+    assert records._kept(records.read_frame(frame, schema), packed, digest).records == 4
+    # By places alone, two of these would be of one unit.
+    kept = again.only(keep)
+    assert len({frame.who[row] for row in kept.X[:, 0].astype(int)}) < kept.records
+    assert "another order" in str(records._kept(again, packed, digest))
+
+
 @pytest.mark.slow
 def test_held_out_records_are_those_of_memory(engine, folder):
     schema = schema_of()
@@ -353,6 +370,39 @@ def test_a_part_that_changes_is_noticed(engine, folder):
 
 def len_of(block):
     return np.array(len(block))
+
+
+def quoting(block):
+    raise ValueError(f"record {block.X[0]}, target {block.y[0]!r}")
+
+
+def overflowing(block):
+    return np.array((block.y * 1e308 * 1e308 > 0).sum())
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_no_log_of_the_cluster_quotes_records(engine, folder, keep):
+    """What a function raises or warns of, where the records are, is kept by workers and by the scheduler."""
+    with engine.open(folder, schema_of()) as data, distributed.Client(engine.scheduler) as client:
+        asked = data.keep(itself) if keep else data
+        with pytest.raises(RuntimeError, match=r"^a function that was asked of records raised ValueError$"):
+            asked.sum(records.Sum(quoting, (), bound=1))
+        asked.sum(records.Sum(overflowing, (), bound=1))
+        said = str(client.get_worker_logs()) + str(client.get_scheduler_logs())
+    assert "target" not in said
+    assert "overflow" not in said
+
+
+def itself(block):
+    return block
+
+
+@pytest.mark.slow
+def test_a_part_that_cannot_be_read_is_told_without_its_words(engine, folder):
+    (folder / "3.parquet").write_bytes(b"PAR1 secret PAR1")
+    with pytest.raises(InvalidData) as failed, engine.open(folder, schema_of()):
+        pass
+    assert "secret" not in str(failed.value)
 
 
 def test_a_cluster_that_is_not_there_is_said_to_be(impatient):

@@ -51,13 +51,11 @@ def plan(
     server_key: Annotated[Path, typer.Option(metavar="KEY", help="The server's public key.")],
     colluders: Annotated[
         int,
-        typer.Option(
-            help="How many parties may pool what they know, with the server, against another's records."
-        ),
+        typer.Option(help="How many other parties, together with the server, each record is protected from."),
     ] = 1,
-    least: Annotated[int, typer.Option(help="With fewer parties the run ends.")] = 3,
+    least: Annotated[int, typer.Option(help="The run ends if fewer parties are left.")] = 3,
     patience: Annotated[
-        float, typer.Option(metavar="SECONDS", help="After which a party is left out.")
+        float, typer.Option(metavar="SECONDS", help="How long to wait for a party before the others go on.")
     ] = 60.0,
     spare: Annotated[int, typer.Option(help="How many repeated attempts the budget pays for.")] = 2,
     output: Annotated[
@@ -202,6 +200,6 @@ def _require_agreement(terms: Terms, plan: Plan, digest: str | None) -> None:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InvalidOption(f"nobody is here to agree; read the terms, and give --agree {terms.digest}")
     print(plan, file=sys.stderr)
-    note("the public facts that it rests on, true or not, are [plan.schema] of the terms")
-    if not typer.confirm("Do you agree, and are these the fingerprints?", err=True):
+    note("the public facts that the plan relies on are in [plan.schema] of the terms")
+    if not typer.confirm("Do the fingerprints match, and do you agree?", err=True):
         raise Declined("nothing was sent, and nothing is spent")

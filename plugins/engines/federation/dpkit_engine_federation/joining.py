@@ -8,10 +8,11 @@ from typing import Any
 import attrs
 
 from dpkit_core import AnyDataset, Neighboring, Pipeline, Plan, Randomness, Release
-from dpkit_core.errors import CannotCompose, Declined, InvalidRelease
+from dpkit_core.errors import CannotCompose, Declined, InvalidOption, InvalidRelease
+from dpkit_core.files.documents import digest
 from dpkit_core.ledger.ledger import Payer
-from dpkit_core.pipeline.payment import require_affordable
 from dpkit_core.pipeline.planfile import plan_document, plan_from_document
+from dpkit_core.pipeline.runner import rehearse
 from dpkit_core.privacy.events import Filtered, Gaussian, PoissonSampled, expand, is_exact, walk
 from dpkit_engine_federation.keys import Identity
 from dpkit_engine_federation.party import Participant
@@ -78,7 +79,7 @@ def _problems(plan: Plan) -> Iterator[str]:
     """Yield why a plan cannot be run by several parties."""
     regressor = plan.assembly.regressor
     if regressor is None or plan.assembly.selection is not None:
-        yield "several parties can fit a model together, and select no features yet"
+        yield "several parties can fit a model together, but not select features yet"
     elif not getattr(type(regressor.instance), "additive", False):
         yield f"{regressor} does not declare that what it releases adds up over parties (additive)"
     if not all(is_exact(e) and type(e) is Gaussian and e.shape is not None for e in _singles(plan)):
@@ -93,7 +94,7 @@ def _problems(plan: Plan) -> Iterator[str]:
     if plan.schema.unit is not None:
         yield "the schema has a unit, whose records may be at several parties"
     if plan.batches != 1 or plan.evaluation is not None:
-        yield "neither batches nor an evaluation can be had among several parties"
+        yield "several parties can run neither batches nor an evaluation"
 
 
 def _singles(plan: Plan) -> Iterator[object]:
@@ -127,6 +128,17 @@ def plan_of(terms: Terms) -> Plan:
     return whole
 
 
+def _require_plan_of(terms: Terms, plan: Plan) -> None:
+    """Raise unless a plan is that of the terms with its spare attempts, for which its last events pay."""
+    found, agreed = plan_document(plan), terms.plan
+    events = found["events"][: len(agreed["events"])]
+    spare = 0 if plan.spare is None else plan.spare.attempts
+    if spare != terms.spare or digest([found["schema"], events]) != digest(
+        [agreed["schema"], list(agreed["events"])]
+    ):
+        raise InvalidOption("the plan is not that of the terms; give plan_of(terms), or leave it out")
+
+
 def join(
     data: AnyDataset,
     terms: Terms,
@@ -155,7 +167,7 @@ def join(
     transport
         How it reaches the others.
     plan
-        That of the terms, if it is at hand.
+        What ``plan_of`` returned of the terms, if it is at hand.
     seed
         What it adds to the public coins; from the system by default.
     paid_by
@@ -167,18 +179,24 @@ def join(
 
     Raises
     ------
+    InvalidOption
+        If the plan is another one; nothing is spent.
     Declined
         If the account cannot pay, or the parties do not meet; nothing is spent.
+    InvalidData
+        If the records do not fit the plan; nothing is spent.
     EngineFailed
         If too few are left, or the server is away; what was charged stays charged.
     """
-    plan = plan_of(terms) if plan is None else plan
+    if plan is None:
+        plan = plan_of(terms)
+    else:
+        _require_plan_of(terms, plan)
     name = terms.name_of(identity.public)
     if name is None:
         raise Declined(f"the terms name other keys, of {', '.join(terms.parties)}; nothing is spent")
     try:
-        if paid_by is not None:
-            require_affordable(plan, paid_by)
+        rehearse(plan, data, randomness=randomness, paid_by=paid_by)
         member = Participant(terms, name, identity, transport, seed=seed)
         return plan.run(data, randomness=randomness, paid_by=paid_by, joint=member, **options)
     finally:

@@ -224,7 +224,7 @@ class GrpcTransport:
                 return f"the server at {self.address} does not answer"
         if "handshake" in (error.details() or ""):
             return (
-                f"who answers at {self.address} does not have the server's key of the terms, "
+                f"whoever answers at {self.address} does not have the server's key that the terms name, "
                 f"{fingerprint(self.terms.server)}"
             )
         return (

@@ -1,7 +1,8 @@
 r"""One party of a federation: what it sends, and what that tells.
 
 *Beginning.* Each party draws an X25519 key for this run alone, commits to a seed of public coins, and signs
-both with the digest of the terms by its key (Ed25519), which is in the terms. Then all open their seeds.
+both with the digest of the terms by its key (Ed25519), which is in the terms. Then all open their seeds, and
+sign that they have met by these keys: so nobody is charged for a run with the messages of an earlier one.
 Who opens last can stop and begin again, so joint coins can be chosen: they are public by contract
 (``Meter.coins``), and nothing that must be secret is drawn from them.
 
@@ -29,6 +30,7 @@ adaptively, void ones included, because noise is fresh in each. Forged totals ma
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -95,11 +97,16 @@ class Participant(Uncopyable):
         self._secrets = {
             other: self._shared(other, secret, keys[other][:32]) for other in self._members if other != name
         }
-        openings = self._met("seeds", opening)
+        openings = self._met("seeds", opening + identity.sign(self._meeting(name)))
         joint = 0
         for other in self._members:
-            opened = openings[other]
-            if len(opened) != _SALT + _SEED or hashlib.sha256(opened).digest() != keys[other][32:]:
+            opened, signature = openings[other][: _SALT + _SEED], openings[other][_SALT + _SEED :]
+            if not has_signed(terms.parties[other], self._meeting(other), signature):
+                raise Declined(
+                    f"{other} has not met these parties: the server plays back what it said in another run. "
+                    "Nothing is spent"
+                )
+            if hashlib.sha256(opened).digest() != keys[other][32:]:
                 raise Declined(f"{other} opened another seed than it had committed to; nothing is spent")
             joint ^= int.from_bytes(opened[_SALT:], "big")
         # Public: who is in the federation knows them, and they protect nothing.
@@ -115,20 +122,23 @@ class Participant(Uncopyable):
         except NoAnswer as error:
             raise Declined(f"{error}. Nothing is spent") from None
         came = answer.present if isinstance(answer, Void) else answer
-        if missing := [other for other in self._members if other not in came]:
-            raise Declined(f"{', '.join(missing)} did not come, or left. Nothing is spent")
-        assert not isinstance(answer, Void)
+        missing = [other for other in self._members if other not in came]
+        if isinstance(answer, Void) or missing:
+            raise Declined(f"{', '.join(missing) or 'somebody'} did not come, or left. Nothing is spent")
         return answer
 
     def _hello(self, name: str, said: bytes) -> bytes:
         return b"dpkit federation hello" + bytes.fromhex(self._terms.digest) + name.encode() + said
+
+    def _meeting(self, name: str) -> bytes:
+        return b"dpkit federation meeting" + self._hellos + name.encode()
 
     def _checked(self, other: str, hello: bytes) -> bytes:
         """Return what a party said, if who the terms name has signed it with these terms."""
         said, signature = hello[:64], hello[64:]
         if not has_signed(self._terms.parties[other], self._hello(other, said), signature):
             raise Declined(
-                f"{other} has not signed these terms by the key that they name: it has other terms, or is "
+                f"{other} has not signed these terms with the key that they name: it has other terms, or is "
                 "someone else. Compare the digests of the terms. Nothing is spent"
             )
         return said
@@ -146,6 +156,12 @@ class Participant(Uncopyable):
         return self._members
 
     @property
+    def inflation(self) -> float:
+        """As ``Joint.inflation`` says: each adds what ``honest`` of them are to add."""
+        members = len(self._members)
+        return math.sqrt(members / (members - self._terms.colluders))
+
+    @property
     def spare(self) -> int:
         """As ``Joint.spare`` says."""
         return self._terms.spare
@@ -155,8 +171,8 @@ class Participant(Uncopyable):
         """As ``Joint.assumptions`` says."""
         terms = self._terms
         return (
-            f"of the {len(terms.parties)} parties that hold the records, at most {terms.colluders} pool what "
-            "they know, with the server, and all others add their shares of noise",
+            f"at most {terms.colluders} of the {len(terms.parties)} parties that hold the records share what "
+            "they know with each other and with the server, and all others add their shares of noise",
             "X25519, HKDF-SHA-256 and AES-256 are not broken, and fingerprints of the parties' keys were "
             "compared by other means than the server",
             "that a party has records, and when it answers, is public; a person with records at several "
@@ -209,8 +225,9 @@ class Participant(Uncopyable):
         return words.astype("<i8").tobytes()
 
     def _opened(self, answer: bytes, members: Sequence[str], size: int) -> Integers:
-        words = np.frombuffer(answer, "<i8").astype(np.int64)
-        if words.size != size + 1 or words[-1] != len(members):
+        whole = len(answer) == 8 * (size + 1)
+        words = np.frombuffer(answer if whole else b"", "<i8").astype(np.int64)
+        if not whole or words[-1] != len(members):
             raise EngineFailed("the parties do not agree on what came before, so nothing can be added up")
         self._totals = _digest([self._totals, answer])
         return words[:-1]

@@ -20,7 +20,8 @@ from dpkit_core.files.documents import (
     require_version,
     to_toml,
 )
-from dpkit_core.privacy.budget import Budget
+from dpkit_core.privacy.budget import Budget, rounded_up
+from dpkit_core.text import number_of
 from dpkit_engine_federation.keys import fingerprint
 
 FORMAT = "dpkit-federation"
@@ -42,6 +43,14 @@ def _keys(instance: object, attribute: attrs.Attribute[Any], parties: Mapping[st
 def _key(instance: object, attribute: attrs.Attribute[Any], key: str) -> None:
     if not re.fullmatch(r"[0-9a-f]{64}", key):
         raise InvalidOption(f"{attribute.name}: {key!r} is not a public key of 64 hexadecimal digits")
+
+
+def _address(instance: object, attribute: attrs.Attribute[Any], address: str) -> None:
+    # It is printed among the fingerprints, so it must not look like one.
+    if not re.fullmatch(r"([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}", address or "localhost:0"):
+        raise InvalidOption(
+            f"the server's address is {address!r}; give HOST:PORT, such as relay.example:8765"
+        )
 
 
 @attrs.frozen
@@ -73,7 +82,7 @@ class Terms:
 
     parties: Mapping[str, str] = attrs.field(converter=_by_name, validator=_keys)
     server: str = attrs.field(validator=_key)
-    address: str
+    address: str = attrs.field(validator=_address)
     # Against whom each is protected is never left to a default of whoever reads it.
     colluders: int = attrs.field(default=1, metadata=REQUIRED)
     least: int = attrs.field(default=3, metadata=REQUIRED)
@@ -129,16 +138,18 @@ class Terms:
 
     def in_words(self) -> tuple[str, ...]:
         """Return what a party should read before it signs, one sentence each."""
-        others = f"the server and any {self.colluders} of them together" if self.colluders else "the server"
-        late = f"a party that does not answer for {self.patience:g} s"
+        others = "the server"
+        if self.colluders:
+            others += f" and any {number_of(self.colluders, 'other party', 'other parties')} together"
+        late = f"If a party does not answer for {self.patience:g} s, the"
         return (
             f"{len(self.parties)} parties fit one model. Each record is protected from {others}, by "
-            f"epsilon {self.budget.epsilon:g} at delta {self.budget.delta:g}.",
-            f"Without {late} the others go on: the budget pays for {self.spare} such attempts, and the run "
-            f"ends with fewer than {self.least} parties."
+            f"epsilon {rounded_up(self.budget.epsilon, 6)} at delta {rounded_up(self.budget.delta, 3)}.",
+            f"{late} others go on without it. The budget pays for {number_of(self.spare, 'such attempt')}, "
+            f"and with fewer than {self.least} parties the run ends."
             if self.spare
-            else f"{late.capitalize()} ends the run.",
-            "Compare the fingerprints by telephone, or by whatever other way than these files came.",
+            else f"{late} run ends.",
+            "Compare the fingerprints by telephone, or by another channel than the one these files came by.",
             *(f"{name}: {fingerprint(key)}" for name, key in self.parties.items()),
             f"the server at {self.address}: {fingerprint(self.server)}",
             f"These terms: {self.digest}",

@@ -157,7 +157,7 @@ class Relay:
                     room.answer = Void(tuple(sorted(room.messages)))
                     missing = set(members) - set(room.messages)
                     self._gone |= missing
-                    self.report(f"{', '.join(sorted(missing))} missing from {where}: the others go on")
+                    self.report(f"{', '.join(sorted(missing))} missing from {where}; the others go on")
                 else:
                     self._changed.wait(left)
                     continue

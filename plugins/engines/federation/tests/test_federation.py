@@ -21,13 +21,36 @@ from dpkit_engine_federation.transport import NoAnswer, Void
 from dpkit_regressor_adassp import AdasspRegressor
 from scipy import stats
 
-from dpkit_core import Budget, Dataset, LinearModel, Plan, Randomness, Release, Schema, compose, verify
-from dpkit_core.errors import CannotCompose, Declined, EngineFailed, InvalidOption, InvalidRelease, OverBudget
+from dpkit_core import (
+    Budget,
+    Dataset,
+    LinearModel,
+    Plan,
+    Randomness,
+    Release,
+    RowClippedLinearModel,
+    Schema,
+    compose,
+    verify,
+)
+from dpkit_core.errors import (
+    AgainstPolicy,
+    CannotCompose,
+    Declined,
+    DpkitError,
+    EngineFailed,
+    InvalidData,
+    InvalidOption,
+    InvalidRelease,
+    OverBudget,
+)
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.entries import Charge
 from dpkit_core.ledger.ledger import Ledger
 from dpkit_core.noise.sampler import Sampler
 from dpkit_core.pipeline.payment import claim_of
+from dpkit_core.pipeline.planfile import replan
+from dpkit_core.pipeline.policy import Policy
 
 SCHEMA = Schema.numeric(["a", "b"], "y", {"a": (-1, 1), "b": (-1, 1), "y": (-2, 2)})
 NAMES = ("north", "south", "west")
@@ -120,7 +143,7 @@ def test_three_parties_end_with_one_private_model(name: str) -> None:
     release = ends["north"]
     assert isinstance(release, Release)
     assert release.certificate.private
-    assert any("at most 1 pool" in words for words in release.certificate.assumptions)
+    assert any("at most 1 of the 3 parties" in words for words in release.certificate.assumptions)
 
 
 def test_three_parties_learn_what_one_place_would() -> None:
@@ -141,6 +164,7 @@ def test_what_a_part_releases_adds_up_over_parties(name: str) -> None:
 
         spare = 0
         assumptions = ()
+        inflation = 1.0
 
         def __init__(self) -> None:
             self.coins, self.asked = Randomness.from_seed(3), list[Any]()
@@ -178,6 +202,77 @@ def test_what_parties_cannot_run_is_refused_before_anything_is_spent(
         terms_of(plan, {})
 
 
+class Loud:
+    """Others who add nothing but noise, together with this party's ``inflation`` times what is charged."""
+
+    spare, assumptions = 0, ()
+
+    def __init__(self, inflation: float, seed: int) -> None:
+        self.inflation, self.coins = inflation, Randomness.from_seed(seed)
+        self.given: list[Any] = []
+
+    def total(self, value: Any, scale: int, noise: Any, attempt: Any) -> Any:
+        self.given.append(value + noise(math.ceil(scale * self.inflation)))
+        return self.given[-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("boosted_trees", {"trees": 2}), ("mean", {"noise": "gaussian"})]
+)
+def test_a_part_finds_the_target_in_the_noise_that_all_parties_add(
+    name: str, options: dict[str, Any]
+) -> None:
+    """Ten parties that trust no other add sqrt(10) times the noise: all octaves look full of records."""
+    unbounded = Schema.numeric(["a", "b"], "y")
+    plan = compose(regressor=name, options={"regressor": options}).plan(unbounded, Budget(1.0, 1e-6))
+    X, y = records(10_000)
+    for seed in range(3):
+        joint, randomness = Loud(math.sqrt(10), seed), Randomness.from_seed(seed)
+        release = plan.run(Dataset.from_arrays(X, y, unbounded), randomness=randomness, joint=joint)
+        assert release.model is not None
+        assert np.abs(release.model.predict(X)).max() < 8 * np.abs(y).max()
+
+
+def test_what_a_part_says_of_noise_is_of_the_noise_of_all_parties() -> None:
+    options = {"trees": 2, "depth": 2, "travel": 1.0, "loss": "logistic"}
+    yes_no = Schema.numeric(["a", "b"], "y", {"a": (-1, 1), "b": (-1, 1), "y": (0, 1)})
+    plan = compose(regressor="boosted_trees", options={"regressor": options}).plan(yes_no, Budget(4.0, 1e-6))
+    X, y = records(2000)
+    leaves = []
+    for inflation in (1.0, 2.0):
+        joint, randomness = Loud(inflation, 1), Randomness.from_seed(1)
+        data = Dataset.from_arrays(X, (y > 0).astype(float), yes_no)
+        release = plan.run(data, randomness=randomness, joint=joint)
+        leaves += release.to_document()["model"]["noise"]["leaf"]
+    assert leaves[1] == pytest.approx(2 * leaves[0], rel=0.1)
+
+
+def test_a_ridge_lifts_eigenvalues_above_the_noise_of_all_parties() -> None:
+    """Without records, a slope is products over the ridge: twice the noise in both leaves it as it was."""
+    plan = planned("adassp")
+    slopes = []
+    for inflation in (1.0, 2.0):
+        joint, randomness = Loud(inflation, 1), Randomness.from_seed(1)
+        release = plan.run(
+            Dataset.from_arrays(np.zeros((1, 2)), np.zeros(1), SCHEMA), randomness=randomness, joint=joint
+        )
+        assert isinstance(release.model, LinearModel | RowClippedLinearModel)
+        slopes.append(np.abs(release.model.predict(np.eye(2))).max())
+    assert slopes[1] < 1.5 * slopes[0]
+
+
+@pytest.mark.parametrize(("members", "colluders"), [(3, 1), (3, 2), (10, 9), (2, 0)])
+def test_the_noise_of_all_is_what_parts_are_told(members: int, colluders: int) -> None:
+    scale = 100_000
+    key = {f"p{place}": Identity() for place in range(members)}
+    plan = planned("adassp")
+    terms = terms_of(plan, key, colluders=colluders, least=max(colluders + 1, 2))
+    party = Participant.__new__(Participant)
+    party._terms, party._members = terms, tuple(key)
+    of_all = math.sqrt(members) * share_of(scale, members, colluders)
+    assert of_all == pytest.approx(party.inflation * scale, rel=1e-4)
+
+
 class Swallowing(AdasspRegressor):
     """Makes a model even where there is no answer."""
 
@@ -191,7 +286,7 @@ class Swallowing(AdasspRegressor):
 class Away:
     """Others that never answer."""
 
-    spare, assumptions, coins = 0, (), Randomness.from_seed(3)
+    spare, assumptions, inflation, coins = 0, (), 1.0, Randomness.from_seed(3)
 
     def total(self, *given: Any) -> Any:
         raise EngineFailed("west did not answer")
@@ -253,6 +348,7 @@ def test_spare_attempts_are_in_the_total_that_anyone_recomputes() -> None:
     release = together(plan, thirds(), least=2)["north"]
     assert isinstance(release, Release)
     assert verify(release).private
+    assert replan(release).problems == ()
     events = release.certificate.events
     cheaper = attrs.evolve(release, certificate=attrs.evolve(release.certificate, events=events[:-1]))
     assert not verify(cheaper).confirmed
@@ -261,6 +357,20 @@ def test_spare_attempts_are_in_the_total_that_anyone_recomputes() -> None:
 def test_no_more_attempts_are_paid_for_than_parties_can_be_missing() -> None:
     key = {name: Identity() for name in NAMES}
     assert [terms_of(planned("adassp"), key, least=n, spare=9).spare for n in (2, 3)] == [1, 0]
+
+
+def test_a_plan_that_is_not_that_of_the_terms_is_refused() -> None:
+    """Its last events would pay for attempts, whatever they cost."""
+    plan, key = planned("boosted_trees"), {name: Identity() for name in NAMES}
+    terms, data = terms_of(plan, key, least=2), Dataset.from_arrays(*records(10), SCHEMA)
+    assert terms.spare == 1
+    for other in (
+        plan,
+        plan_of(terms_of(plan, key, least=3)),
+        plan_of(terms_of(planned("adassp"), key, least=2)),
+    ):
+        with pytest.raises(InvalidOption, match="not that of the terms"):
+            join(data, terms, identity=key["north"], transport=Relay(NAMES, 1.0), plan=other)
 
 
 # Charges
@@ -291,6 +401,37 @@ def test_each_party_charges_its_own_ledger_for_all_attempts() -> None:
             paying[name].ledger.reserve(claim)
 
 
+def test_who_cannot_run_sends_nothing_and_nobody_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records that do not fit, or a site that forbids the run, are noticed before the others are met."""
+
+    def forbids(self: Any, certificate: Any) -> None:
+        if threading.current_thread().name == "west":
+            raise AgainstPolicy("this site allows no such run")
+
+    monkeypatch.setattr(Policy, "require_private", forbids)
+    identities = {name: Identity() for name in NAMES}
+    terms, paying, ends = terms_of(planned("adassp"), identities), payers(2.5), dict[str, Exception]()
+    other = attrs.evolve(SCHEMA, target=attrs.evolve(SCHEMA.target, upper=3.0))
+    for schema in (SCHEMA, other):
+        server = Relay(NAMES, 30.0)
+
+        def party(name: str, schema: Schema = schema, server: Relay = server) -> None:
+            data = Dataset.from_arrays(*thirds()[name], schema if name == "west" else SCHEMA)
+            try:
+                join(data, terms, identity=identities[name], transport=server, paid_by=paying[name])
+            except DpkitError as error:
+                ends[name] = error
+
+        threads = [threading.Thread(target=party, args=(name,), name=name) for name in NAMES]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert type(ends["west"]) is (AgainstPolicy if schema is SCHEMA else InvalidData)
+        assert "west did not come, or left. Nothing is spent" in str(ends["north"])
+        assert set(paying["north"].ledger.statement("table").total) == {0}
+
+
 def test_who_cannot_pay_sends_nothing() -> None:
     server = Late(NAMES, 30.0, lost="nobody")
     ends = together(planned("adassp"), thirds(), server=server, payers=payers(1.0))
@@ -303,9 +444,11 @@ def test_who_cannot_pay_sends_nothing() -> None:
 # Terms
 
 
-def come_all(terms: Mapping[str, Terms], key: Mapping[str, Identity]) -> dict[str, str]:
+def come_all(
+    terms: Mapping[str, Terms], key: Mapping[str, Identity], server: Relay | None = None
+) -> dict[str, str]:
     """Return why each party did not begin."""
-    server, ends = Relay(NAMES, 30.0), dict[str, str]()
+    server, ends = server or Relay(NAMES, 30.0), dict[str, str]()
 
     def come(name: str) -> None:
         try:
@@ -340,6 +483,65 @@ def test_an_identity_must_be_that_of_the_terms() -> None:
     data = Dataset.from_arrays(*records(10), SCHEMA)
     with pytest.raises(Declined, match="other keys"):
         join(data, terms, identity=Identity(), transport=server)
+
+
+@attrs.define
+class Recording(Relay):
+    """Keeps what the parties say when they meet."""
+
+    said: dict[str, dict[str, bytes]] = attrs.field(factory=dict)
+
+    def meet(self, phase: str, name: str, message: bytes, /) -> Any:
+        answer = super().meet(phase, name, message)
+        assert not isinstance(answer, Void)
+        self.said[phase] = dict(answer)
+        return answer
+
+
+def test_what_parties_said_in_another_run_makes_nobody_begin_one_alone() -> None:
+    key = {name: Identity() for name in NAMES}
+    terms, server = terms_of(planned("adassp"), key), Recording(NAMES, 30.0)
+    assert come_all(dict.fromkeys(NAMES, terms), key, server) == {}
+
+    class PlayedBack(Relay):
+        def meet(self, phase: str, name: str, message: bytes, /) -> Any:
+            return {**server.said[phase], name: message}
+
+    with pytest.raises(Declined, match="plays back"):
+        Participant(terms, "north", key["north"], PlayedBack(NAMES, 1.0))
+
+
+class Nonsense(Relay):
+    """A server that says what no server says."""
+
+    def meet(self, phase: str, name: str, message: bytes, /) -> Any:
+        return Void(self.names)
+
+    def add(self, room: str, name: str, members: Sequence[str], message: bytes, /) -> bytes:
+        return message[:-1]
+
+
+def test_nonsense_of_a_server_is_the_failure_of_the_federation_and_of_no_part() -> None:
+    key = {name: Identity() for name in NAMES}
+    terms, server = terms_of(planned("adassp"), key), Nonsense(NAMES, 1.0)
+    with pytest.raises(Declined, match="Nothing is spent"):
+        Participant(terms, "north", key["north"], server)
+    party = Participant.__new__(Participant)
+    party._totals, party._members = bytes(32), NAMES
+    for answer in (b"", bytes(23), bytes(32)):
+        with pytest.raises(EngineFailed, match="do not agree"):
+            party._opened(answer, NAMES, 2)
+
+
+@pytest.mark.parametrize("address", ["localhost", "a b:1", "north:8765\ndpkit: north: 0000", "h:1\x1b[2J"])
+def test_an_address_is_a_host_and_a_port_and_nothing_that_a_person_reads_for_a_fingerprint(
+    address: str,
+) -> None:
+    terms = terms_of(planned("adassp"), {name: Identity() for name in NAMES})
+    for fine in ("", "relay.example:8765", "127.0.0.1:1", "[::1]:8765"):
+        assert attrs.evolve(terms, address=fine).address == fine
+    with pytest.raises(InvalidOption, match="HOST:PORT"):
+        attrs.evolve(terms, address=address)
 
 
 def test_a_key_that_hides_nothing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

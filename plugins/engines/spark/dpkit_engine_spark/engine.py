@@ -21,9 +21,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from dpkit_core import Dataset
+from dpkit_core.data.engine import answered
 from dpkit_core.data.source import DivisibleSource
 from dpkit_core.data.sums import State, Sum, total
-from dpkit_core.errors import DpkitError, EngineFailed, InvalidData
+from dpkit_core.errors import EngineFailed, InvalidData
 from dpkit_core.plugins.sources import open_source
 
 if TYPE_CHECKING:
@@ -225,7 +226,7 @@ class SparkDataset:
         job = pickle.dumps((self.reading, question))
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return answered(batches, job)
+            return answers_of(batches, job)
 
         with answers():
             rows = self.frame.mapInArrow(run, "answer binary").collect()
@@ -236,16 +237,11 @@ class SparkDataset:
         return found
 
 
-def answered(batches: Iterator[pa.RecordBatch], job: bytes) -> Iterator[pa.RecordBatch]:
+def answers_of(batches: Iterator[pa.RecordBatch], job: bytes) -> Iterator[pa.RecordBatch]:
     """Yield what a partition answers, a row for each part; runs on a worker."""
     reading, question = pickle.loads(job)
-    answers: list[Any] = []
-    try:
-        answers += map(question, reading(batches))
-    except DpkitError as problem:
-        answers = [type(problem)(str(problem))]  # without the frames that read the records
-    except Exception as problem:
-        answers = [RuntimeError(f"a function that was asked of records raised {type(problem).__name__}")]
+    found = answered(lambda: [question(data) for data in reading(batches)])
+    answers = [found] if isinstance(found, Exception) else found
     yield pa.RecordBatch.from_pydict({"answer": pa.array(map(pickle.dumps, answers), pa.binary())})
 
 

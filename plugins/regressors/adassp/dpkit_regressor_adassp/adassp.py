@@ -152,7 +152,8 @@ class AdasspRegressor:
             noise_multiplier=settings.noise_multiplier,
         )
         gram, products = unflatten(noisy[:-p], p), noisy[-p:]
-        theta = ridge_solution(gram, products, sensitivity * settings.noise_multiplier) * (Y / B)
+        deviation = sensitivity * settings.noise_multiplier * meter.inflation
+        theta = ridge_solution(gram, products, deviation) * (Y / B)
         return RowClippedLinearModel(
             data.names,
             scaling.centers,

@@ -196,7 +196,7 @@ class BoostedAdasspRegressor:
             neighboring=settings.neighboring,
         )
         deviation = settings.gram_multiplier * second_moment_sensitivity(1.0, settings.neighboring)
-        step = ridge_inverse(gram, deviation)
+        step = ridge_inverse(gram, deviation * meter.inflation)
         theta = np.zeros(size)
         for t in range(1, settings.rounds + 1):
             residuals = functools.partial(_residuals, coefficients=B * theta, clip=G)

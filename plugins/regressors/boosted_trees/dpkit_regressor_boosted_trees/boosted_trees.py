@@ -22,36 +22,43 @@ truncated to whole multiples of g / 2^15. Logistic residuals are in [-1, 1] alre
 *4. A line* (squared loss), by gradient descent with momentum. A row is (1/2, sqrt(3/4) q / R), no longer than
 1, truncated to whole multiples of 2^-14: q are the features about their means in units of their spread (of
 their range, if it is public), shrunk to R, 1.5 times the root of their mean square, both as the counts of
-cells tell them. Each round releases the sum of rows times residuals. A round costs what a tree does, knows
-the residuals of the last, and needs no matrix of moments, whose noise grows with the square of the number of
-columns. With d columns and the signal k below, the step size times rounds is 4 k / sqrt(d); as far as this is
-more than 1 a round, it is by momentum, which fades within an eighth of the rounds. The line is the mean over
-the second half of the rounds, shrunk by what noise alone would explain.
+cells tell them. Each round, of which there are 200 or as many as trees, releases the sum of rows times
+residuals. It knows the residuals of the last and needs no matrix of moments, whose noise grows with the
+square of the number of columns. With d columns and the signal k below, the step size times rounds is 4 k /
+sqrt(d); as far as this is more than 1 a round, it is by momentum, which fades within an eighth of the rounds.
+The line is the mean over the second half of the rounds, shrunk by what noise alone would explain.
 
 *5. Trees.* Each is oblivious and drawn from public coins: D features, one per level, with a threshold each.
 The residuals of all records, clipped to g, are added up in the leaves, and the sums S are released. A leaf's
 value is
 
-    (travel / rounds) S 2^D / n,
+    (travel / trees) S 2^D / n,
 
-(times ``travel`` / rounds) the mean residual if all leaves had equally many records; n is the released
+(times ``travel`` / trees) the mean residual if all leaves had equally many records; n is the released
 number. So no tree pays for counts, and a leaf with few records moves little, as it should. For the logistic
 loss the value is divided by p (1 - p) of the start, at least 1/10: a Newton step. Values are whole steps,
 too, so that residuals stay whole numbers. Features whose past splits had contrasts beyond their noise are
 drawn more often, which is post-processing; until then, the m categories of a column are drawn sqrt(m) times
 as often as a number (``dpkit_model_trees.drawing``).
 
+*6. Factor* (squared loss). With s what the trees (but the last) say of a record and r what they leave of its
+residual, clipped to b and g and truncated to multiples of 2^-10 of these, the sums of s^2 and s r are
+released; b is 2.5 deviations of what the trees say of 1000 records made up of the released quantiles. All
+trees are multiplied by 1 + c (sum s r) / (sum s^2), from 0 to 3/2, with c = 1 / (1 + 4 v) and v the variance
+of the noise on that quotient: what deviates from 1 by a half, before anything is known, has this expectation.
+So trees that have only learned noise count little, and trees that have not learned all count more.
+
 *Classes* and *Counts*: ``losses.softmax`` and ``losses.poisson`` describe the differences for these losses.
 
 *Rule.* Let mu be one over the noise multiplier that a single Gaussian release with the whole budget would
 have, and k = n mu the signal (half of it under replace-one), n the released number. Then D = 3, or 4 from k =
-5000; travel = k / (5 * 2^D), from 1 to 100 (of all rounds, whether or not they grow a tree). Shares of mu^2:
-start .03, cells of features .10 with public bounds and .12 without, cells of the target .06, the clip .06 or,
-before and after the line, .08, and the rest for the rounds, of which the first .40 improve the line. The rule
-was set on Abalone, cpu_act and elevators, the 80 % and the shares after looking at wine, sulfur and brazil,
-the descent on the tables that ``docs/results/trees.md`` names. The tenth of m, and that the signal is
-multiplied, on abalone, cpu_act, three tables of R (azpro, rwm5yr, DoctorVisits) and synthetic counts. For K
-classes k is divided by sqrt(K - 1), set on digits of scikit-learn.
+5000; travel = k / (5 * 2^D), from 1 to 100. Shares of mu^2: start .03, cells of features .10 with public
+bounds and .12 without, cells of the target .06, the clip .06 or, before and after the line, .08, the factor
+.03, and of the rest, .40 for the line and .60 for the trees. The rule was set on Abalone, cpu_act and
+elevators, the 80 % and the shares after looking at wine, sulfur and brazil, the descent and the factor on the
+tables that ``docs/results/trees.md`` names. The tenth of m, and that the signal is multiplied, on abalone,
+cpu_act, three tables of R (azpro, rwm5yr, DoctorVisits) and synthetic counts. For K classes k is divided by
+sqrt(K - 1), set on digits of scikit-learn.
 
 *Privacy.* Every step is a Gaussian mechanism on a sum over records of a function of the record, of earlier
 releases and of public coins: F of a record, its leaf and its clipped residual are such functions, computed
@@ -68,6 +75,10 @@ accountant knows that all are Gaussian). L2 sensitivities, add-remove and replac
   (``dpkit_core.mechanisms.moments``);
 - the leaves of a tree, in steps: 2^15, since a record adds at most 2^15 to one of them; and 2^16, attained
   where a record is replaced by one in the same leaf with the opposite residual;
+- the sums for the factor: (s^2, s r), with both numbers in [-1, 1], is no longer than sqrt(2), and two of
+  them are no farther apart than 2. With t = |s|, u = |s'| their distance squared is at most (t^2 - u^2)^2 +
+  (t + u)^2, which increases in both (its derivative in t is 2 (t + u) (1 + 2 t (t - u)), and 2 t (t - u) >=
+  -1/2);
 - of K classes: the counts 1 and sqrt(2), since a record is in one of K + 1 cells. The leaves of a tree, in
   steps: sqrt(2) 2^15. With y the class of a record, its residuals are a = trunc(2^15 (1 - p_y)) <= 2^15 and
   -b_k = -trunc(2^15 p_k), whose b add up to a whole number of at most 2^15 (1 + K 2^-50), so to 2^15, and
@@ -119,6 +130,7 @@ from dpkit_regressor_boosted_trees.cells import (
     scaled,
     target_interval,
 )
+from dpkit_regressor_boosted_trees.factor import released_factor
 from dpkit_regressor_boosted_trees.grow import grow
 from dpkit_regressor_boosted_trees.learning import Learning
 from dpkit_regressor_boosted_trees.line import along, fitted_line
@@ -144,23 +156,23 @@ class BoostedTreesRegressor:
 
     Neighboring relation: both. L2 sensitivities: of counts in u columns sqrt(u) (sqrt(2 u) under
     replace-one), of number and sum sqrt(5) / 2 (2), of histograms 1 (sqrt(2)), of a step of the line and of
-    the leaves of a tree 1 (2) in units of the clip, of several classes sqrt(2) (2 sqrt(2)).
+    the leaves of a tree 1 (2) in units of the clip, of the factor sqrt(2) (2), of several classes sqrt(2)
+    (2 sqrt(2)).
 
     Events: only ``Gaussian``. Four for a target without bounds, two for columns with bounds and four for
     those without; one for the start; one for the clip, with Poisson loss, and two with squared loss; one for
-    each round.
+    each round of the line, with squared loss; one for each tree; one for the factor, with squared loss.
 
     Parameters
     ----------
     trees
-        Number of rounds, of which each grows a tree or, with squared loss, improves the line; more take time
-        but no budget. From a few hundred on, they matter little.
+        Number of trees; more take time but no budget. From a few hundred on, they matter little.
     depth
         Depth of each tree, from 1 to 8; by default from the rule in the notes of the module.
     travel
         Learning rate times number of trees; by default from the rule.
     line_share
-        Share of the rounds that improve the line, with squared loss; 0 for no line.
+        Share of the line, with squared loss, in what it and the trees spend; 0 for no line.
     loss
         ``squared``, ``logistic``, ``softmax``, or ``auto``: by the schema's target, one of these three.
         ``poisson`` is for counts and other nonnegative targets whose spread grows with their mean. A target
@@ -213,7 +225,6 @@ class BoostedTreesRegressor:
         """
         target, loss = request.schema.target, loss_for(request.schema.target, self.loss)
         features = request.schema.features
-        line_rounds = int(self.line_share * self.trees) if loss == "squared" else 0
         settings = BoostedTreesSettings(
             features=request.k,
             bounded=min(request.k, sum(not known(f) and f.bounds is not None for f in features)),
@@ -221,8 +232,8 @@ class BoostedTreesRegressor:
             target_bounds=target.bounds,
             loss=loss,
             classes=len(target.classes),
-            line_rounds=line_rounds,
-            trees=self.trees - line_rounds,
+            line_share=self.line_share if loss == "squared" else 0.0,
+            trees=self.trees,
             depth=self.depth,
             travel=self.travel,
             mu=1.0,
@@ -264,12 +275,12 @@ class BoostedTreesRegressor:
         columns = known_columns(data, settings, meter)
         start = released_start(data, target, settings, meter)
         line, slopes = None, None
-        if settings.line_rounds:
+        if settings.line_share:
             line, slopes = fitted_line(data, columns, start, settings=settings, meter=meter)
         errors = functools.partial(_errors, start=start, line=line, columns=columns)
         learning = _kept(data, columns, errors)
         objective = OBJECTIVES[settings.loss](learning, start, settings, meter)
-        rule = settings.rule(start.records * objective.signal)
+        rule = settings.rule(start.records * objective.signal / meter.inflation)
         trees, values = grow(
             learning,
             objective.loss,
@@ -281,11 +292,22 @@ class BoostedTreesRegressor:
             settings=settings,
             meter=meter,
         )
+        unit = objective.unit
+        if settings.loss == "squared":
+            unit *= released_factor(
+                learning,
+                trees,
+                values,
+                columns,
+                clip=unit / target.width,
+                settings=settings,
+                meter=meter,
+            )
         return TreesModel(
             data.names,
             "oblivious",
             _splits(trees, columns),
-            objective.unit * values,
+            unit * values,
             initial=0.0 if line is not None else objective.initial,
             link=objective.link,
             linear=line,
@@ -296,8 +318,9 @@ class BoostedTreesRegressor:
                 settings,
                 records=start.records,
                 curvature=objective.curvature,
-                unit=objective.unit,
+                unit=unit,
                 slopes=slopes,
+                inflation=meter.inflation,
             ),
         )
 
@@ -306,14 +329,14 @@ def _classifier(data: AnyDataset, settings: BoostedTreesSettings, meter: Meter) 
     """Return a sum of trees for each class."""
     columns = known_columns(data, settings, meter)
     records, shares = softmax.class_shares(data, settings, meter)
-    start = np.log(shares)
+    start, rule = np.log(shares), settings.rule(records / meter.inflation)
     trees, values = grow(
         _kept(data, columns, attrgetter("y")),
         softmax.SoftmaxLoss(start),
         columns,
         weights=feature_weights(data.features),
         records=records,
-        rule=settings.rule(records),
+        rule=rule,
         curvature=softmax.curvature(shares),
         settings=settings,
         meter=meter,
@@ -321,8 +344,8 @@ def _classifier(data: AnyDataset, settings: BoostedTreesSettings, meter: Meter) 
     outcome = data.outcome
     assert outcome is not None  # a schema with classes has an outcome
     splits = _splits(trees, columns)
-    curvature, rule = softmax.curvature(shares), settings.rule(records)
-    noise = _noise(data, rule, settings, records=records, curvature=curvature)
+    curvature, more = softmax.curvature(shares), meter.inflation
+    noise = _noise(data, rule, settings, records=records, curvature=curvature, inflation=more)
     return ClassTreesModel(
         data.names, outcome.classes, "oblivious", splits, values.tolist(), start.tolist(), noise=noise
     )
@@ -335,13 +358,15 @@ def _noise(
     *,
     records: float,
     curvature: float | Vector,
+    inflation: float,
     unit: float = 1.0,
     slopes: Vector | None = None,
 ) -> Noise:
     """Return what is known of the noise in importances; residuals are no longer than the clip."""
-    rate = rule.travel / settings.rounds
+    rate = rule.travel / settings.trees
     each = unit / np.atleast_1d(np.asarray(curvature, dtype=np.float64))
-    leaf = settings.multiplier("rounds") * settings.leaf_sensitivity / STEPS * rate * 2**rule.depth / records
+    deviation = settings.multiplier("trees") * settings.leaf_sensitivity * inflation
+    leaf = deviation / STEPS * rate * 2**rule.depth / records
     columns = [f.name if f.category is None or f.indicator else f.column for f in data.features]
     return Noise(columns, leaf * each, each / math.sqrt(records), rate, () if slopes is None else slopes)
 

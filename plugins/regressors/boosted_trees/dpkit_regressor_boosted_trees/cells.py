@@ -83,7 +83,7 @@ def target_interval(data: AnyDataset, settings: BoostedTreesSettings, meter: Met
     )
     if not cells.found:
         return None
-    noise = multiplier * counts_sensitivity(1, settings.neighboring)
+    noise = multiplier * counts_sensitivity(1, settings.neighboring) * meter.inflation
     tail = min(noise / 2 / cells.records, 0.25)
     low, high = cells.quantiles(np.array([tail, 1 - tail])).tolist()
     if settings.loss == "poisson":  # counts are at least 0

@@ -43,9 +43,8 @@ def grow(
     meter: Meter,
 ) -> tuple[Trees, Matrix]:
     """Return trees and the values of their leaves, in units of the clip; T x 2^D, or T x 2^D x K."""
-    leaves, sensitivity, multiplier = 2**rule.depth, settings.leaf_sensitivity, settings.multiplier("rounds")
-    noise = multiplier * sensitivity
-    step = rule.travel / settings.rounds * leaves / records / curvature
+    leaves, sensitivity, multiplier = 2**rule.depth, settings.leaf_sensitivity, settings.multiplier("trees")
+    step = rule.travel / settings.trees * leaves / records / curvature
     sizes = [column.thresholds.size for column in columns]
     usefulness = Usefulness.of(sizes, weights)
     planned, shape = np.zeros(settings.leaf_shape), (leaves, *settings.leaf_shape[1:])
@@ -64,6 +63,7 @@ def grow(
                 noisy = noisy - noisy.mean(axis=1, keepdims=True)
             value = np.clip(np.rint(step * noisy), -LARGEST_LEAF, LARGEST_LEAF)
             values[first + t] = value / STEPS
+            noise = multiplier * sensitivity * meter.inflation
             usefulness.learn(trees, t, noisy / (records * STEPS), noise / (records * STEPS))
         grown.append(trees)
     features = np.concatenate([some.features for some in grown])

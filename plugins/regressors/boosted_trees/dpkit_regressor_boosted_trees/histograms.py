@@ -50,7 +50,7 @@ def released_clip(
     Where far more is cut off on one side than on the other, what is learned would be far from means.
     """
     above, below = released_sides(learning, settings, meter)
-    noise = math.sqrt(2) * settings.multiplier("clip") * settings.histogram_sensitivity
+    noise = math.sqrt(2) * settings.multiplier("clip") * settings.histogram_sensitivity * meter.inflation
     uneven = np.abs(CUT @ (above - below)[:-1])
     skewed = uneven > SKEW * records * CLIPS + DOUBTED * noise * np.linalg.norm(CUT, axis=1)
     # Too large a clip costs far more than too small a one: all noise later on is in proportion to it.

@@ -109,11 +109,11 @@ def fitted_line(
     radius = RADIUS * math.sqrt(max(sum(column.square for column in columns), 2.0**-40))
     descending = data.keep(functools.partial(Descending.of, columns=columns, radius=radius, start=start))
     clip = released_clip(descending, start.records, settings, meter)
-    size, rounds = len(columns) + 1, settings.line_rounds
-    pace = TRAVEL * settings.signal(start.records) / math.sqrt(len(columns)) / rounds
+    size, rounds = len(columns) + 1, settings.rounds
+    pace = TRAVEL * settings.signal(start.records) / meter.inflation / math.sqrt(len(columns)) / rounds
     pace = min(pace, max(FADING * rounds, 1.0))
     step, momentum = min(pace, 1.0), max(0.0, 1 - 1 / pace)
-    sensitivity, multiplier = settings.gradient_sensitivity, settings.multiplier("rounds")
+    sensitivity, multiplier = settings.gradient_sensitivity, settings.multiplier("line")
     gradient = Sum(Descending.gradient, (size,), bound=ROW_UNITS * STEPS)
     weights, velocity, average = np.zeros((3, size))
     for t in range(rounds):
@@ -124,7 +124,7 @@ def fitted_line(
         weights = np.clip(weights + velocity, -LARGEST_WEIGHT, LARGEST_WEIGHT)
         average += weights * _in_average(t, rounds)
     slopes = average[1:]
-    noise = multiplier * sensitivity * clip / STEPS / start.records
+    noise = multiplier * sensitivity * meter.inflation * clip / STEPS / start.records
     curvature = CLIP_RANK * FEATURES**2 / RADIUS**2 / len(slopes)
     explained = (len(slopes) - 1) * noise**2 * averaged_noise(step, momentum, curvature, rounds)
     length = float(slopes @ slopes)

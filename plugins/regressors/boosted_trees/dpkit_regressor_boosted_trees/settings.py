@@ -12,15 +12,17 @@ from dpkit_core.mechanisms.cells import cells_events, counts_sensitivity
 from dpkit_core.mechanisms.moments import ROUNDING
 from dpkit_core.privacy.events import Event, Gaussian, Repeated
 
-#: Shares of the budget, as squares of inverse noise multipliers; the rounds get the rest.
+#: Shares of the budget, as squares of inverse noise multipliers; the line and the trees get the rest.
 START_SHARE = 0.03
 TARGET_SHARE = 0.06
 BOUNDED_SHARE = 0.10
 UNBOUNDED_SHARE = 0.12
 CLIP_SHARE, TWO_CLIPS_SHARE = 0.06, 0.08
+FACTOR_SHARE = 0.03
 
-#: Share of the rounds that improve the line; the others grow a tree each.
+#: Of that rest, the share of the line; and its rounds, as many as there are trees, but no more than this.
 LINE_SHARE = 0.40
+MOST_ROUNDS = 200
 
 #: Weight of the number of records, where the sum of the target has 1: a fifth of the precision of the
 #: release.
@@ -32,6 +34,9 @@ CLIP_RANK = 0.8
 
 #: The clip of residuals in steps; clipped residuals are whole numbers of steps.
 STEPS = 2**15
+
+#: Where the trees' factor comes from, both numbers are whole multiples of this part of their limit.
+FACTOR_UNITS = 2**10
 
 #: The largest number of trees: with limited leaf values, residuals then fit into 32 bits.
 MOST_TREES = 2**12
@@ -62,14 +67,14 @@ class Rule:
     travel: float
 
     @classmethod
-    def of(cls, signal: float, rounds: int, depth: int | None = None, travel: float | None = None) -> Rule:
+    def of(cls, signal: float, trees: int, depth: int | None = None, travel: float | None = None) -> Rule:
         """Return the rule for a signal; options that are given are kept.
 
-        >>> Rule.of(1000.0, rounds=1000)
+        >>> Rule.of(1000.0, trees=1000)
         Rule(depth=3, travel=25.0)
         """
         depth = depth or DEPTHS[signal >= DEEP_FROM]
-        farthest = min(FARTHEST, STABLE * rounds / 2**depth)
+        farthest = min(FARTHEST, STABLE * trees / 2**depth)
         return cls(depth, travel or min(max(TRAVEL * signal / 2**depth, 1.0), farthest))
 
 
@@ -89,10 +94,10 @@ class BoostedTreesSettings:
         Squared, logistic, softmax or poisson.
     classes
         Number of classes for softmax loss; else 0.
-    line_rounds
-        Number of rounds that improve the line; 0 without one.
+    line_share
+        Share of the line in what it and the trees spend; 0 without one.
     trees
-        Number of rounds that grow a tree.
+        Number of trees.
     depth, travel
         The options; None if the rule decides.
     mu
@@ -107,7 +112,7 @@ class BoostedTreesSettings:
     target_bounds: tuple[float, float] | None
     loss: str
     classes: int
-    line_rounds: int
+    line_share: float
     trees: int
     depth: int | None
     travel: float | None
@@ -123,27 +128,31 @@ class BoostedTreesSettings:
             "bounded": BOUNDED_SHARE * self.bounded / columns,
             "unbounded": UNBOUNDED_SHARE * self.unbounded / columns,
             "start": START_SHARE,
-            "clip": TWO_CLIPS_SHARE if self.line_rounds else CLIP_SHARE if self.clipped else 0.0,
+            "clip": TWO_CLIPS_SHARE if self.line_share else CLIP_SHARE if self.clipped else 0.0,
+            "factor": FACTOR_SHARE if self.loss == "squared" else 0.0,
         }
-        return shares | {"rounds": 1 - math.fsum(shares.values())}
+        rest = 1 - math.fsum(shares.values())
+        return shares | {"line": self.line_share * rest, "trees": (1 - self.line_share) * rest}
 
     def multiplier(self, step: str) -> float:
         """Return the noise multiplier of each release of a step; of cells, of the first count."""
         match step:
             case "target" | "bounded" | "unbounded":
                 releases = 2  # the first count, and all others together
-            case "rounds":
+            case "line":
                 releases = self.rounds
+            case "trees":
+                releases = self.trees
             case "clip":
-                releases = 2 if self.line_rounds else 1  # before the line and before the trees
+                releases = 2 if self.line_share else 1  # before the line and before the trees
             case _:
                 releases = 1
         return math.sqrt(releases / self.shares[step]) / self.mu
 
     @property
     def rounds(self) -> int:
-        """Number of rounds, of which each costs the same."""
-        return self.line_rounds + self.trees
+        """Number of rounds that fit the line."""
+        return min(self.trees, MOST_ROUNDS)
 
     @property
     def clipped(self) -> bool:
@@ -178,6 +187,12 @@ class BoostedTreesSettings:
         return self.leaf_sensitivity * ROUNDING
 
     @property
+    def factor_sensitivity(self) -> float:
+        """L2 sensitivity of the sums for the factor of the trees."""
+        replaced = self.neighboring is Neighboring.REPLACE_ONE
+        return (2.0 if replaced else math.sqrt(2)) * FACTOR_UNITS**2
+
+    @property
     def leaves(self) -> int:
         """Number of leaves with released sums: that of the deepest trees that the rule may choose."""
         return int(2 ** (self.depth or DEPTHS[-1]))
@@ -206,14 +221,17 @@ class BoostedTreesSettings:
         else:
             events.append(gaussian("start", self.start_sensitivity, 2))
         clip = gaussian("clip", self.histogram_sensitivity, 2, CLIPS.size + 1) if self.clipped else None
-        if self.line_rounds:
+        if self.line_share:
             assert clip is not None  # only squared loss has a line
-            gradient = gaussian("rounds", self.gradient_sensitivity, self.features + 1)
-            events += [clip, Repeated(gradient, self.line_rounds)]
+            gradient = gaussian("line", self.gradient_sensitivity, self.features + 1)
+            events += [clip, Repeated(gradient, self.rounds)]
         if clip is not None:
             events.append(clip)
-        leaves = gaussian("rounds", self.leaf_sensitivity, *self.leaf_shape)
-        return (*events, Repeated(leaves, self.trees))
+        leaves = gaussian("trees", self.leaf_sensitivity, *self.leaf_shape)
+        events.append(Repeated(leaves, self.trees))
+        if self.loss == "squared":
+            events.append(gaussian("factor", self.factor_sensitivity, 2))
+        return tuple(events)
 
     def signal(self, records: float) -> float:
         """Return a released number of records, divided by the noise of a sum for the whole budget."""
@@ -222,4 +240,4 @@ class BoostedTreesSettings:
 
     def rule(self, records: float) -> Rule:
         """Return how trees are grown for a released number of records."""
-        return Rule.of(self.signal(records), self.rounds, self.depth, self.travel)
+        return Rule.of(self.signal(records), self.trees, self.depth, self.travel)

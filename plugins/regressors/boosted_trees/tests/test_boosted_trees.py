@@ -17,6 +17,8 @@ from dpkit_check.trial import CheckFailed, Trial
 from dpkit_model_trees import TreesModel
 from dpkit_regressor_boosted_trees import BoostedTreesRegressor
 from dpkit_regressor_boosted_trees.cells import KnownColumn
+from dpkit_regressor_boosted_trees.factor import _products
+from dpkit_regressor_boosted_trees.learning import Learning
 from dpkit_regressor_boosted_trees.line import ROW_UNITS, Descending, averaged_noise
 from dpkit_regressor_boosted_trees.losses.logistic import LogisticLoss
 from dpkit_regressor_boosted_trees.losses.poisson import PoissonLoss
@@ -102,6 +104,8 @@ def r_squared(y: Vector, prediction: Vector) -> float:
 class Echo:
     """A meter that writes down what a part wants to protect, and answers what it was told to."""
 
+    inflation = 1.0
+
     def __init__(self, answers: Iterator[Matrix] | None, seed: int) -> None:
         self.coins = np.random.default_rng(seed)
         self.noise = np.random.default_rng([seed, 1])
@@ -136,7 +140,7 @@ def steps_of(plan: StagePlan, facts: Schema) -> list[str]:
     s = plan.settings_as(BoostedTreesSettings)
     names = ["target"] * 4 * (s.target_bounds is None) + ["bounded"] * 2 * (s.bounded > 0)
     names += ["unbounded"] * 4 * (s.unbounded > 0)
-    return [*names, "start", "clip", *["gradient"] * s.line_rounds, "clip", *["leaves"] * s.trees]
+    return [*names, "start", "clip", *["gradient"] * s.rounds, "clip", *["leaves"] * s.trees, "factor"]
 
 
 @pytest.mark.first(2)
@@ -159,10 +163,26 @@ def test_sensitivities_are_reached_and_never_passed(relation: Neighboring, bound
         for step, ratio in zip(steps, ratios(one, two, plan, seed), strict=True):
             assert ratio <= 1 + 1e-12, (step, ratio)
             largest[step] = max(largest[step], ratio)
-    # Records that replace each other are rarely as long as may be and both clipped.
-    assert {
-        step: ratio for step, ratio in largest.items() if ratio < (0.9 if step == "gradient" else 0.999)
-    } == {}
+    # Records that replace each other are rarely as long as may be and both clipped; of the factor, see below.
+    least = dict.fromkeys(steps, 0.999) | {"gradient": 0.9, "factor": 0.2}
+    assert {step: ratio for step, ratio in largest.items() if ratio < least[step]} == {}
+
+
+@RELATIONS
+def test_products_for_the_factor_move_as_far_as_is_claimed_and_no_farther(relation: Neighboring) -> None:
+    claimed = planned(schema(relation, bounds=True)).settings_as(BoostedTreesSettings).factor_sensitivity
+    ends = np.array([-(2**29), -STEPS, -1, 0, 5, STEPS // 2, STEPS, 2**29], dtype=np.int32)
+    scores, said = (each.ravel() for each in np.meshgrid(ends, ends / STEPS / 8))
+    records = Learning(np.zeros((1, scores.size), np.uint8), said + scores / STEPS, scores)
+
+    def products(part: slice) -> Vector:
+        return np.asarray(_products(records[part], clip=1.0, reach=1 / 8), dtype=np.float64)
+
+    every = [products(slice(i, i + 1)) for i in range(scores.size)]
+    assert products(slice(None)).tolist() == np.sum(every, axis=0).tolist()
+    others = every if relation is RO else [np.zeros(2)]
+    farthest = max(float(np.linalg.norm(one - other)) for one in every for other in others)
+    assert 0.999 * claimed < farthest <= claimed
 
 
 def counts(relation: Neighboring = AR, *, bounds: bool, d: int = 2) -> Schema:
@@ -350,14 +370,15 @@ def test_what_is_planned_are_these_gaussians(relation: Neighboring) -> None:
     one, two = (2**0.5, 2.0) if relation is RO else (1.0, 2**0.5)
     sums, round_ = (2.0, 2.0 * STEPS) if relation is RO else (1.25**0.5, 1.0 * STEPS)
     single = [event for event in plan.events if isinstance(event, Gaussian)]
-    expected = [one] * 4 + [two] * 4 + [sums, one, one]
+    products = (2.0 if relation is RO else 2**0.5) * 2**20
+    expected = [one] * 4 + [two] * 4 + [sums, one, one, products]
     assert [event.sensitivity for event in single] == pytest.approx(expected, rel=1e-5)
     rounds = [event for event in plan.events if isinstance(event, Repeated)]
     events = [event.event for event in rounds if isinstance(event.event, Gaussian)]
     assert [event.sensitivity for event in events] == pytest.approx([round_] * 2, rel=1e-5)
-    assert [event.count for event in rounds] == [1, 3]
+    assert [event.count for event in rounds] == [4, 4]
     assert [event.shape for event in events] == [(3,), (2 ** DEPTHS[-1],)]
-    precision = sum(1 / event.noise_multiplier**2 for event in [*single, *[events[0]], *[events[1]] * 3])
+    precision = sum(1 / event.noise_multiplier**2 for event in [*single, *events * 4])
     assert precision == pytest.approx(settings.mu**2)
 
 
@@ -365,7 +386,7 @@ def test_columns_that_need_no_counts_cost_nothing() -> None:
     categories = Schema((Column("c", "categorical", categories=("a", "b")),), Column("y", lower=0, upper=1))
     settings = planned(categories).settings_as(BoostedTreesSettings)
     assert (settings.bounded, settings.unbounded) == (0, 0)
-    assert settings.shares["rounds"] == pytest.approx(1 - 0.03 - 0.08)
+    assert settings.shares["trees"] == pytest.approx((1 - LINE_SHARE) * (1 - 0.03 - 0.08 - 0.03))
 
 
 def test_missing_values_have_a_branch_of_their_own_that_costs_nothing() -> None:
@@ -580,12 +601,13 @@ def test_poisson_loss_wants_no_negative_counts(target: Column) -> None:
         planned(classes(), Counting())
 
 
-def test_poisson_loss_spends_the_rounds_of_the_line_on_trees() -> None:
+def test_poisson_loss_spends_the_share_of_the_line_on_trees() -> None:
     settings = planned(counts(bounds=True), Counting()).settings_as(BoostedTreesSettings)
     squared = planned(counts(bounds=True)).settings_as(BoostedTreesSettings)
-    assert (squared.line_rounds, squared.trees) == (int(4 * LINE_SHARE), 4 - int(4 * LINE_SHARE))
-    assert (settings.line_rounds, settings.trees) == (0, 4)
-    assert settings.shares["rounds"] == pytest.approx(squared.shares["rounds"] + 0.02)
+    assert (squared.trees, settings.trees) == (4, 4)
+    assert settings.shares["line"] == 0.0
+    rest = squared.shares["line"] + squared.shares["trees"]
+    assert settings.shares["trees"] == pytest.approx(rest + 0.02 + 0.03)
 
 
 def test_logistic_loss_wants_labels() -> None:

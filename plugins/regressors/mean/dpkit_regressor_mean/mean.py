@@ -171,17 +171,18 @@ class MeanRegressor:
         if fences is None:
             return Refusal(next(iter(MISSED_TARGET)))
         total, records = _sums(targets, fences, settings, meter)
+        noise = settings.noise_multiplier * meter.inflation
         refusal = missed_target(
             fences,
             records=records,
-            total=abs(total) - 10 * settings.noise_multiplier,  # ten scales of its noise
+            total=abs(total) - 10 * noise,  # ten scales of its noise
             epsilon=settings.fence_epsilon,
             neighboring=settings.neighboring,
         )
         if refusal is not None:
             return refusal
         # Below, the mean would be noise divided by noise: the middle of the fences is a better guess.
-        mean = np.clip(total / records, -1.0, 1.0) if records > 4 * settings.noise_multiplier else 0.0
+        mean = np.clip(total / records, -1.0, 1.0) if records > 4 * noise else 0.0
         return LinearModel(data.names, np.zeros(len(data.names)), fences.center + fences.width * mean)
 
 
@@ -201,7 +202,7 @@ def _counted_fences(data: AnyDataset, settings: MeanSettings, meter: Meter) -> F
         neighboring=settings.neighboring,
         planned=1,
     )
-    deviation = settings.fences * counts_sensitivity(1, settings.neighboring)
+    deviation = settings.fences * counts_sensitivity(1, settings.neighboring) * meter.inflation
     return Fences.between(*cells.interval(deviation)) if cells.found else None
 
 

@@ -328,22 +328,25 @@ def records_to_pass(settings: TukeySettings, coordinates: int, surplus: int) -> 
     """
     from scipy.special import stdtrit  # noqa: PLC0415 - planning without a forecast needs no SciPy
 
+    noise = math.log(2 * (1 - PASSING)) / settings.test_epsilon
     needed = 2.0
     while needed < MOST_FORETOLD:
         records = math.ceil(needed)
         models, _ = settings.partition(records)
         depth = models // MODELS_PER_DEPTH
-        if depth >= LEAST_DEPTH:
+        kappa = rounding(models, coordinates, settings.depth_epsilon / 2)
+        # No distance is above depth - 2, so with fewer models there is no need to compute it.
+        enough = depth >= LEAST_DEPTH and depth - 2 + noise > settings.test_threshold
+        if enough and kappa <= settings.depth_epsilon / 16:
             ranks = (np.arange((models + 1) // 2) + 0.5) / models
             widths = -2 * stdtrit(surplus + 1, ranks) / RELATIVE_RESOLUTION
-            kappa = rounding(models, coordinates, settings.depth_epsilon / 2)
+            volumes = coordinates * np.log1p(np.maximum(widths, 0.0))
             eta = settings.depth_epsilon / 2 - 2 * kappa
-            if kappa <= settings.depth_epsilon / 16:
-                volumes = coordinates * np.log1p(np.maximum(widths, 0.0))
-                distance = distance_to_unsafe(volumes, depth, eta, settings.delta, kappa)
-                noise = math.log(2 * (1 - PASSING)) / settings.test_epsilon
-                if distance + noise > settings.test_threshold:
-                    return math.ceil(records + settings.count_margin)
+            distance = distance_to_unsafe(volumes, depth, eta, settings.delta, kappa)
+            if distance + noise > settings.test_threshold:
+                return math.ceil(records + settings.count_margin)
+        if models == MODEL_LIMIT:
+            return None  # more records give no more models
         needed *= STEP
     return None
 

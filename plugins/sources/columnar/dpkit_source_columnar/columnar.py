@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import unquote
 
 import attrs
@@ -77,6 +77,8 @@ class ColumnarSource:
     first, and the batches of each file have its own. A file that was changed after it was opened is refused;
     a change during a pass is not detected.
     """
+
+    same_order: ClassVar[bool] = True
 
     called: str
     fields: pa.Schema

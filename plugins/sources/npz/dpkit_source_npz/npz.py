@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
@@ -65,6 +65,8 @@ def open_npz(where: str, options: ReadOptions) -> NpzSource:
 @attrs.frozen(eq=False)
 class NpzSource:
     """The columns of X and, last, y, with the types of the arrays; text is a string."""
+
+    same_order: ClassVar[bool] = True
 
     called: str
     _X: npt.NDArray[Any]

@@ -33,6 +33,7 @@ import codecs
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
 
 import attrs
 import numpy as np
@@ -102,6 +103,8 @@ def open_tsv(where: str, options: ReadOptions) -> TextSource:
 @attrs.frozen(eq=False)
 class TextSource:
     """A text file whose first line names the columns; every other line is a record."""
+
+    same_order: ClassVar[bool] = True
 
     fields: pa.Schema
     _lines: Lines

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from dpkit_check.cases.plans import NO_BUDGET, claiming
 from dpkit_check.cases.regressors import regressions
 from dpkit_check.cases.scorers import scorings
 from dpkit_check.cases.selectors import distinct, selections
+from dpkit_check.instrument import Answers
 from dpkit_check.trial import (
     CheckFailed,
     Evidence,
@@ -32,8 +34,9 @@ from dpkit_core.text import number_of
 
 SELECTIONS, FITS = 30, 12
 
-# Pairs of releases of one process that must differ before two processes are compared, and pairs to try.
-TELLING_PAIRS, MOST_PAIRS = 12, 100
+# Pairs of releases of one process that must differ before two processes are compared, and pairs to try; how
+# many releases two processes then begin with that are alike by no chance, if no pair was alike.
+TELLING_PAIRS, MOST_PAIRS, BEGINNING = 18, 100, 6
 
 
 @attack("randomness", kinds=("scorer",))
@@ -67,10 +70,12 @@ def check_scores_are_deterministic(make: Factory[Scorer], trial: Trial) -> Evide
 def check_randomness_is_the_meters(make: Factory[Any], trial: Trial) -> Evidence:
     """A seed determines the release; different seeds give different ones; global generators are not used.
 
-    Noise that the plan declares as drawn by another library follows no seed, and must only differ.
+    Noise that the plan declares as drawn by another library follows no seed, unless it takes the randomness
+    that ``Meter.foreign`` lends; it must only differ.
 
     If this fails: draw from the meter alone. Noise from ``numpy.random`` is neither charged nor secure. Plan
-    noise of another library, and draw it inside ``Meter.foreign``.
+    noise of another library, draw it inside ``Meter.foreign``, and give it the generator that is lent there;
+    a library that draws from others besides would be said to use dpkit's.
     """
     return (_selected_by_seeds if kind_of(make) == "selector" else _fitted_by_seeds)(make, trial)
 
@@ -99,7 +104,8 @@ def _fitted_by_seeds(make: Factory[Regressor], trial: Trial) -> Evidence:
             found: list[Any] = case.sample(data, range(FITS)).tolist()
             return found
 
-        first = _by_the_meter(rows, foreign=bool(case.plan.foreign))
+        foreign = any(draw.whose and not draw.lent for draw in case.run(data, Answers(0))[1])
+        first = _by_the_meter(rows, foreign=foreign)
         fits += 2 * FITS
         released = released or any(row[0] == 0 for row in first)
         other = case.sample(case.spread(trial.seed + 1), [0]).tolist()
@@ -122,7 +128,10 @@ def _by_the_meter(released: Callable[[], list[Any]], *, foreign: bool) -> list[A
 
 @attack("randomness", kinds=("scorer", "selector", "regressor"))
 def check_forked_workers_differ(make: Factory[Any], trial: Trial) -> Evidence:
-    """Two workers forked from one process draw different noise.
+    """Two workers forked from one process draw different noise, and so they begin.
+
+    What a library keeps in memory for its next draws is repeated until it is used up: their first releases
+    are compared, not all of them together.
 
     If this fails: the difference of two releases with equal noise is the exact difference of their values.
     Draw from the meter, and keep no generator from one call to the next.
@@ -151,25 +160,37 @@ def require_workers_differ(release: Callable[[], Any]) -> Evidence:
         return [release() for _ in range(runs)]
 
     one, other = _in_child(releases), _in_child(releases)
-    require(one != other, "two forked workers made the same releases: they share their noise")
     require(
-        releases() not in (one, other), "a forked worker made the releases of its parent: it repeats noise"
+        (alike := _alike(one, other)) < runs,
+        f"two forked workers made the same first {number_of(alike, 'release')}: they share their noise",
     )
-    return Evidence(f"{runs} releases of two forked workers differ", 2 * runs)
+    mine = releases()
+    require(
+        (alike := max(_alike(mine, one), _alike(mine, other))) < runs,
+        f"a forked worker made the first {number_of(alike, 'release')} of its parent: it repeats noise",
+    )
+    return Evidence(f"the first {runs} releases of two forked workers differ", 2 * runs)
+
+
+def _alike(one: Sequence[Any], other: Sequence[Any]) -> int:
+    """Return with how many equal releases two processes begin."""
+    return sum(itertools.takewhile(bool, (a == b for a, b in zip(one, other, strict=True))))
 
 
 def _telling_runs(release: Callable[[], Any]) -> int:
     """Return how many releases in a row two processes do not make alike by chance.
 
-    Pairs are made until 12 of them differ. If a pair differs with probability q, two processes agree in all
-    2 N releases with probability (1 - q)^(2 N), and N has a negative binomial law, under which the mean of
-    that is ((1 - q)^2 / (3 - 3 q + q^2))^12: at most 3^-12, below 2e-6, whatever q is.
+    Pairs are made until 18 of them differ. If a pair differs with probability q, all of the first 18 do, and
+    two processes begin with 6 alike, with probability q^18 (1 - q)^6: at most 1.4e-6, at q = 3/4. After more
+    pairs, N of them, 2 N releases are compared, which all agree with probability (1 - q)^(2 N); N has a
+    negative binomial law, under which the mean of that is ((1 - q)^2 / (3 - 3 q + q^2))^18: at most 3^-18,
+    whatever q is.
     """
     differing = 0
     for pairs in range(1, MOST_PAIRS + 1):
         differing += release() != release()
         if differing == TELLING_PAIRS:
-            return 2 * pairs
+            return BEGINNING if pairs == differing else 2 * pairs
     raise NotApplicable(f"no noise shows in most of {2 * MOST_PAIRS} releases")
 
 

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import attrs
 import numpy as np
@@ -49,8 +49,9 @@ def check_nothing_is_remembered(make: Factory[Any], trial: Trial) -> Evidence:
     """What a run makes of a table is the same in a process that has seen no other.
 
     Here another table comes first, of the same shape and with the same first half; there the table is the
-    first one ever. With the same answers of the meter both release the same. The model, made of its document
-    in a process that has never seen its records, predicts them as it does here.
+    first one ever; and in a third process one comes first whose records are all in the middle. With the same
+    answers of the meter all release the same. The model, made of its document in a process that has never
+    seen its records, predicts them as it does here.
 
     If this fails: something is kept from one run to the next, in a module, a class or a closure, and tables
     that begin alike, or have as many records, are taken for one another; or a model knows more than its
@@ -61,12 +62,13 @@ def check_nothing_is_remembered(make: Factory[Any], trial: Trial) -> Evidence:
     runs = predicted = 0
     for question in _questions(make):
         number, recipe = question
-        seen = released(make, number, recipe, other=True)
+        seen = released(make, number, recipe, other="alike")
         here = released(make, number, recipe)
         if here is None or seen is None:
             continue
         try:
             there = trial.fresh.ask(("release", *question))
+            after = trial.fresh.ask(("second", *question))
         except NothingAnswers as reason:
             raise NotApplicable(str(reason)) from reason
         runs += 1
@@ -74,6 +76,12 @@ def check_nothing_is_remembered(make: Factory[Any], trial: Trial) -> Evidence:
             raise CheckFailed(
                 f"what is tried{told(recipe)} comes to {here[0][:500]} after another that begins alike, and "
                 f"to {there[0][:500]} in a process that has seen no other",
+                samples=runs,
+            )
+        if not _alike(there[0], after[0]):
+            raise CheckFailed(
+                f"what is tried{told(recipe)} comes to {there[0][:500]} in a process that has seen no other, "
+                f"and to {after[0][:500]} in one that has seen a single other, all in the middle",
                 samples=runs,
             )
         document, rows, values = here[1:]
@@ -98,7 +106,9 @@ def fresh_processes(make: Factory[Any]) -> Fresh:
 
     def answer(question: tuple[Any, ...]) -> Any:
         what, *rest = question
-        if what == "release":
+        if what in {"release", "second"}:
+            if what == "second":
+                released(make, *rest, other="calm")
             found = released(make, *rest)
             return None if found is None else found[:1]
         (document, own), rows = rest
@@ -106,7 +116,7 @@ def fresh_processes(make: Factory[Any]) -> Fresh:
 
     def prepare(question: tuple[Any, ...]) -> None:
         what, *rest = question
-        if what == "release":
+        if what in {"release", "second"}:
             case = planned(make, *rest)
             if isinstance(rest[1], HistoryRecipe):  # what is imported when it is first asked may take seconds
                 with suppress(Exception):
@@ -134,6 +144,9 @@ def _questions(make: Factory[Any]) -> Iterator[tuple[int, Recipe]]:
         yield number, attrs.evolve(TABLES[number % 3], records=_RECORDS[1])
 
 
+Other: TypeAlias = Literal["", "alike", "calm"]
+"""Which other world comes first: none, one that begins alike, or one at the middle."""
+
 Released: TypeAlias = tuple[str, Any, Matrix, Any]
 """What was released, as text; and of a model its document, rows, and what it predicts for them."""
 
@@ -157,8 +170,8 @@ def planned(make: Factory[Any], number: int, recipe: Any) -> Any:
     return case
 
 
-def released(make: Factory[Any], number: int, recipe: Any, *, other: bool = False) -> Released | None:
-    """Return what one run comes to, on a world or on another that begins alike; None where it is refused."""
+def released(make: Factory[Any], number: int, recipe: Any, *, other: Other = "") -> Released | None:
+    """Return what one run comes to, on a world or on another; None where it is refused."""
     case = planned(make, number, recipe)
     if case is None:
         return None
@@ -168,7 +181,7 @@ def released(make: Factory[Any], number: int, recipe: Any, *, other: bool = Fals
         return f"raised {type(error).__name__}: {error}", None, np.empty((0, 0)), None
 
 
-def _outcome(case: Any, recipe: Any, other: bool) -> Released:
+def _outcome(case: Any, recipe: Any, other: Other) -> Released:
     told: Any = None
     values: Any = None
     rows = np.empty((0, 0))
@@ -199,18 +212,26 @@ def _both_models(model: Any) -> tuple[Any, Any]:
     return model, rebuilt(model)
 
 
-def _scores(recipe: ScoresRecipe, other: bool) -> list[Vector]:
-    """Return the scores of a recipe, or others whose second half is that of unrelated ones."""
+def _scores(recipe: ScoresRecipe, other: Other) -> list[Vector]:
+    """Return the scores of a recipe, or others whose second half is that of unrelated ones, or equal ones."""
     scores, _, strangers = recipe.scores()
+    if other == "calm":
+        return [np.zeros_like(a) for a in scores]
     half = recipe.features // 2 if other else recipe.features
     return [np.append(a[:half], b[half:]) for a, b in zip(scores, strangers, strict=True)]
 
 
-def _table(recipe: TableRecipe, other: bool) -> Dataset:
-    """Return the table of a recipe, or another whose second half is that of a table of another seed."""
+def _table(recipe: TableRecipe, other: Other) -> Dataset:
+    """Return the table of a recipe, or another.
+
+    Of one that begins alike, the second half is that of a table of another seed; of a calm one, all records
+    are near the middle.
+    """
     population = Population(recipe.schema())
     rows = np.array(recipe.pair(population).table)
-    if other:
+    if other == "calm":
+        rows[:] = [*population.odd_pairs(2)][2].table[0]
+    elif other:
         half = len(rows) // 2
         rows[half:] = attrs.evolve(recipe, seed=recipe.seed + 1).pair(population).table[half:]
     return population.dataset(rows)

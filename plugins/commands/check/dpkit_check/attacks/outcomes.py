@@ -28,6 +28,8 @@ from dpkit_core.protocols import Regressor, TopKSelector
 RUNS, SAME_RUNS = 4000, 2000
 # Many candidates, one law with hardly any budget.
 WIDE_SHAPES, WIDE_RUNS = ((120, (2,)),), 240
+# All of many candidates, in order, where a mechanism of the part's own draws: some may get no noise.
+ORDERED_SHAPE, ORDERED_RUNS = (23, (23,)), 120
 # For the thorough run.
 LARGER_SHAPES = ((12, (4,)), (30, (1, 1, 1)))
 # Which pairs are tried in turn, with ever more runs for ever fewer of them; the last is audited.
@@ -38,6 +40,8 @@ FIT_SCREENING, SAME_FIT_RUNS = 12, 300
 # The same where answers are followed, of which one run proves what many samples suggest.
 FOLLOWED, SAME_FOLLOWED = 5, 20
 FIT_PAIRS = 8
+# Of a plan whose noise another library draws, that are looked at once more.
+FOREIGN_PAIRS = 4
 
 # Events of which each is one draw of the meter, and whose law follows from what is drawn.
 _PLAIN = (Laplace, Gaussian, ExponentialMechanism, PermuteAndFlip, Repeated)
@@ -111,10 +115,17 @@ def check_no_budget_tells_nothing(make: Factory[Any], trial: Trial) -> Evidence:
 
 
 def _picks_tell_nothing(make: Factory[TopKSelector], trial: Trial) -> Evidence:
-    groups = alike(claiming(selections(make, budgets=(NO_BUDGET,), shapes=(*SHAPES, *WIDE_SHAPES))))
+    shapes = (*SHAPES, *WIDE_SHAPES, ORDERED_SHAPE)
+    groups = alike(claiming(selections(make, budgets=(NO_BUDGET,), shapes=shapes)))
     samples, sampled = 0, False
     for number, cases in enumerate(groups):
         first, wide = cases[0], cases[0].features > SHAPES[0][0]
+        if (first.features, first.picks) == ORDERED_SHAPE:
+            if first.plan.arithmetic:
+                samples += ORDERED_RUNS * trial.effort
+                _require_one_order(first, trial, trial.level(len(groups)), number)
+                sampled = True
+            continue
         if not wide and first.enumerable:
             for case in cases:
                 ratio = max_log_ratio(*(case.law(values) for values in case.strangers()))
@@ -138,6 +149,16 @@ def _picks_tell_nothing(make: Factory[TopKSelector], trial: Trial) -> Evidence:
         samples += len(one)
         _require_one_law(one, other, trial.level(len(groups)), first.name)
     return Evidence("the same law", samples, 1 - trial.error if sampled else 1.0)
+
+
+def _require_one_order(case: SelectorCase, trial: Trial, level: float, number: int) -> None:
+    """Fail where the order of any two neighboring candidates has another law on unrelated scores."""
+    runs = ORDERED_RUNS * trial.effort
+    first, second = (
+        np.array([np.diff(np.argsort(picks)) > 0 for picks in sample], dtype=np.float64)
+        for sample in case.samples(tuple(case.strangers()), runs, [trial.seed, number])
+    )
+    _require_one_law(first, second, level, case.name)
 
 
 def _fits_tell_nothing(make: Factory[Regressor], trial: Trial) -> Evidence:
@@ -221,16 +242,23 @@ def refutable(case: RegressorCase, runs: int, error: float) -> bool:
 def _worst_pair(case: RegressorCase, rng: np.random.Generator, count: int) -> tuple[float, Pair]:
     """Return how far the neighbors that strain a plan most move the model for what it may cost, and them."""
     count = max(count // 2, case.affordable(count))
-    far, pair = max(((shift(case, pair), pair) for pair in case.pairs(rng, count)), key=lambda x: x[0])
-    return far / case.request.budget.epsilon, pair
+    pairs = list(case.pairs(rng, count))
+    if case.plan.foreign:
+        # Of noise that is not seen, more pairs are looked at, and the worst of them again.
+        pairs += case.placed_pairs(rng, 3 * count)
+        far = [shift(case, pair) for pair in pairs]
+        pairs = [pairs[i] for i in np.argsort(far)[::-1][:FOREIGN_PAIRS]]
+    runs = FIT_SCREENING * (FOREIGN_PAIRS if case.plan.foreign else 1)
+    most, pair = max(((shift(case, pair, runs), pair) for pair in pairs), key=lambda x: x[0])
+    return most / case.request.budget.epsilon, pair
 
 
-def shift(case: RegressorCase, pair: Pair) -> float:
+def shift(case: RegressorCase, pair: Pair, runs: int = FIT_SCREENING) -> float:
     """Return how far the average output moves, in units of its deviation, the worst number of the model.
 
     Both datasets get the same seeds, so that most of the noise cancels in the difference.
     """
-    runs = max(FIT_SCREENING // 2, case.affordable(FIT_SCREENING))
+    runs = max(runs // 2, case.affordable(runs))
     first, second = case.samples(pair, runs, apart=False)
     deviation = np.sqrt((first.var(axis=0) + second.var(axis=0)) / 2)
     moved = np.abs(np.median(first - second, axis=0))

@@ -35,6 +35,7 @@ from dpkit_core.privacy.events import (
     Renyi,
     Repeated,
     Sequence,
+    StableHistogram,
 )
 from dpkit_core.protocols import Accountant
 from dpkit_core.text import number_of
@@ -64,6 +65,7 @@ def events(neighboring: Neighboring) -> tuple[Event, ...]:
         PureDP(0.2, neighboring),
         ApproxDP(0.1, 1e-8, neighboring),
         Renyi(curve, tuple(order / 50 for order in curve), neighboring),
+        StableHistogram(3.0, 1e-9, neighboring),
         PoissonSampled(0.1, gaussian),
         PoissonSampled(0.1, laplace),
         Repeated(laplace, 3),
@@ -354,6 +356,7 @@ def mixtures(neighboring: Neighboring, rng: np.random.Generator) -> Iterator[lis
         NonSphericalGaussian((6.0, 5.0, 4.0), neighboring),
         Renyi(slopes, tuple(order / 20 for order in slopes), neighboring),
         Disjoint(Laplace(3.0, neighboring), 4),
+        StableHistogram(4.0, 3e-5, neighboring),
     ]
     if neighboring is ADD_REMOVE:
         kinds += [
@@ -428,6 +431,7 @@ def _exact_laws(neighboring: Neighboring) -> Iterator[tuple[Event, int, Exact]]:
         events += [gaussian, Disjoint(gaussian, 5)]
         events.append(NonSphericalGaussian((multiplier * math.sqrt(2),) * 2, neighboring))
         events.append(Renyi(_ORDERS, tuple(order / (2 * multiplier**2) for order in _ORDERS), neighboring))
+        events.append(StableHistogram(multiplier, 1e-3, neighboring))
         if neighboring is ADD_REMOVE:
             # Records that contribute all they may in as many rounds as are paid for.
             events += [Filtered(gaussian, 2 * charged, charged) for charged in (1, 4, 30)]
@@ -437,11 +441,8 @@ def _exact_laws(neighboring: Neighboring) -> Iterator[tuple[Event, int, Exact]]:
         yield Laplace(1 / loss, neighboring), 1, partial(_laplace_delta, loss=loss)
     for event, count in itertools.product(events, (1, 4, 30)):
         yield event, count, law_of(event).times(count).delta
-    if neighboring is ADD_REMOVE:  # a record on the costlier side, whichever comes first
-        for noisy, multiplier in itertools.product((20.0, 0.5), (1.0, 10.0)):
-            sides = sorted((Gaussian(noisy), Gaussian(multiplier)), key=lambda side: side.noise_multiplier)
-            for order in (sides, sides[::-1]):
-                yield Apart(tuple(order)), 1, law_of(sides[0]).delta
+    if neighboring is ADD_REMOVE:
+        yield from ((Apart(sides), 1, law_of(dear).delta) for sides, dear in _sides())
     for count in (1, 4, 30):
         for orders, p in itertools.product(((2.0,), (8.0,), (2.0, 32.0)), (1e-2, 1e-4)):
             curve = tuple(order / 100 for order in orders)
@@ -456,6 +457,22 @@ def _exact_laws(neighboring: Neighboring) -> Iterator[tuple[Event, int, Exact]]:
             event = PoissonSampled(rate, Gaussian(multiplier, neighboring))
             yield event, 1, partial(_sampled_gaussian_delta, rate=rate, multiplier=multiplier)
 
+
+def _sides() -> Iterator[tuple[tuple[Event, ...], Event]]:
+    """Yield two sides in either order, and the costlier one, which a record may be on."""
+    for make, other in itertools.product(_SIDES, repeat=2):
+        for much, little in ((1.0, 0.05), (0.1, 0.02)):
+            for order in itertools.permutations((make(much), other(little))):
+                yield order, make(much)
+
+
+# What a side may release, by how much it costs.
+_SIDES: tuple[Callable[[float], Event], ...] = (
+    lambda loss: Gaussian(1 / loss),
+    lambda loss: Laplace(1 / loss),
+    PureDP,
+    lambda loss: ApproxDP(loss, loss * 1e-3),
+)
 
 _ORDERS = tuple(1 + x / 10 for x in range(1, 100)) + tuple(float(x) for x in range(11, 257))
 

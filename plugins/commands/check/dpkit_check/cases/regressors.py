@@ -107,6 +107,12 @@ class RegressorCase:
             pair = population.pair(rng, int(rng.choice(self.sizes)))
             yield population.datasets(population.far_out(pair) if i % 4 == 3 else pair)
 
+    def placed_pairs(self, rng: np.random.Generator, count: int) -> Iterator[tuple[Dataset, Dataset]]:
+        """Yield neighbors at corners and others, where what comes or goes is first, last or between."""
+        population = self.population
+        for pair in population.placed_pairs(rng, count):
+            yield population.datasets(pair)
+
     def spread(self, seed: int | np.random.Generator) -> Dataset:
         """Return as many records as are tried, each drawn for itself.
 
@@ -302,8 +308,16 @@ def regressions(
                     yield case
                     if schema is worlds[0]:
                         yield from filtered(make, case)
+                    if schema is worlds[0] and off_center and case.plan.foreign:
+                        worlds += [w for w in _bounded_elsewhere(neighboring) if w not in worlds]
 
     return offered(asked(), "the regressor rejects every request of the kit as unsuitable")
+
+
+def _bounded_elsewhere(neighboring: Neighboring) -> list[Schema]:
+    """Return schemas by whose bounds a library's sensitivity may be wrong: at zero, and far from it."""
+    at_zero, far = {"a": (0.0, 1.0), "b": (0.0, 1.0)}, (100.0, 101.0)
+    return [Schema.numeric("ab", "y", {**at_zero, "y": bounds}, neighboring) for bounds in ((0.0, 1.0), far)]
 
 
 def every_regression(make: Factory[Regressor]) -> Iterator[RegressorCase]:

@@ -98,7 +98,7 @@ class ScorerCase:
             scored = self.part.prepare(data, self.plan, meter.window)
             if finish:
                 meter.finish()
-        return scored, meter.draws
+        return lambda picked: np.asarray(scored(picked), dtype=np.float64), meter.draws  # as a run takes them
 
     def ask(self, data: Dataset, transcript: Transcript) -> None:
         """Keep what the release of the scorer's own asks."""

@@ -87,7 +87,8 @@ def objective(
     zero = start.target.center / start.target.width
     largest = zero + 1
     # A mean as small as its noise may be 0.
-    expected = min(max(start.mean + zero, settings.mean_deviation / start.records), largest)
+    least = settings.mean_deviation * meter.inflation / start.records
+    expected = min(max(start.mean + zero, least), largest)
     clip = _clip(learning, start.records, expected, settings, meter)
     curvature = expected / clip
     return Objective(
@@ -109,6 +110,7 @@ def _clip(
 ) -> float:
     """Return the clip of residuals of counts, which cuts off little above."""
     above, below = released_sides(learning, settings, meter)
-    noise = settings.multiplier("clip") * settings.histogram_sensitivity * np.linalg.norm(CUT, axis=1)
+    deviation = settings.multiplier("clip") * settings.histogram_sensitivity * meter.inflation
+    noise = deviation * np.linalg.norm(CUT, axis=1)
     too_much = CUT @ above[:-1] > CUT_OFF * records * expected + DOUBTED * noise
     return least_clip(too_much, above + below, (1 - CLIP_RANK) * records)

@@ -32,8 +32,7 @@ class SquaredLoss:
 
     def begin(self, errors: Vector) -> tuple[Vector, Scores]:
         """Return residuals in steps, towards zero."""
-        steps = np.clip(errors * (STEPS / self.clip), -LARGEST_RESIDUAL, LARGEST_RESIDUAL)
-        return errors, steps.astype(np.int32)
+        return errors, residual_steps(errors, self.clip)
 
     def residuals(self, targets: Vector, scores: Scores) -> Integers:
         """Return the clipped residuals in steps."""
@@ -42,6 +41,14 @@ class SquaredLoss:
     def moved(self, scores: Scores, values: Matrix, leaves: npt.NDArray[np.uint8]) -> Scores:
         """Return the residuals after the values of leaves."""
         return scores - values.astype(np.int32).take(leaves)
+
+
+def residual_steps(errors: Vector, clip: float) -> npt.NDArray[np.int32]:
+    """Return errors in steps, towards zero."""
+    steps: npt.NDArray[np.int32] = np.clip(
+        errors * (STEPS / clip), -LARGEST_RESIDUAL, LARGEST_RESIDUAL
+    ).astype(np.int32)
+    return steps
 
 
 def objective(
