@@ -7,8 +7,7 @@ A release is assembled from parts, and every published method is one combination
         \_________________ | _____________________/
                           Meter    draws the noise and records the event, in one call
 
-A part is a frozen attrs class or a dataclass, whose fields are its options, or a plain class. It inherits
-from nothing. Rules that all parts keep:
+A part inherits from nothing: a frozen attrs class or dataclass, whose fields are its options, or a plain one.
 
 1. Planning (``sensitivity``, ``plan``) sees public facts only, and raises ``Unsuitable`` with a sentence when
    the part cannot serve. Every sentence that can appear in a release or certificate is in the plan.
@@ -86,7 +85,8 @@ The page, in short; ``help(dpkit_core.Scorer)`` and so on have the terms, units 
         sensitivity(facts: Schema, round_index: int, /) -> Sensitivity
         prepare(data: Dataset, plan: StagePlan, meter: Meter, /) -> Callable[[Sequence[int]], Vector]
         plan(request: Request, /) -> StagePlan          # optional: it releases something itself
-        components(facts: Iterates, /) -> int; none; not_private    # for "iterates" in ``forms`` only
+        components(facts: Iterates, /) -> int           # optional, for "iterates" in ``forms``; also
+        none, not_private                               # class-level facts of a scorer of iterates
 
     class TopKSelector:             # given scores of declared sensitivity, release the best candidates
         plan(request: SelectionRequest, /) -> StagePlan

@@ -19,6 +19,18 @@ from dpkit_core.release.evaluation import FITTED, OTHER
 from dpkit_core.text import number_of
 
 
+def _listed(data: object) -> Sequence[AnyDataset]:
+    """Return datasets as a list of batches, whatever a caller without a type checker gave."""
+    if isinstance(data, AnyDataset):
+        return (data,)
+    if isinstance(data, Sequence) and all(isinstance(batch, AnyDataset) for batch in data):
+        return data
+    raise InvalidData(
+        f"the data are of type {type(data).__name__}; make them a dataset of the plan's schema with "
+        "Dataset.from_arrays, or for a stream a list of such datasets"
+    )
+
+
 def batches_for(plan: Plan, data: Records) -> tuple[AnyDataset, ...]:
     """Return what the plan is to be run on, batch by batch; a single one where it is not for a stream.
 
@@ -27,12 +39,7 @@ def batches_for(plan: Plan, data: Records) -> tuple[AnyDataset, ...]:
     InvalidData
         If the data are not what the plan was made for.
     """
-    given: object = (data,) if isinstance(data, AnyDataset) else data
-    if not isinstance(given, Sequence) or not all(isinstance(batch, AnyDataset) for batch in given):
-        raise InvalidData(
-            f"the data are of type {type(data).__name__}; make them a dataset of the plan's schema with "
-            "Dataset.from_arrays, or for a stream a list of such datasets"
-        )
+    given = _listed(data)
     _require_engine(plan, given[0] if given else None)
     if len(given) != plan.batches:
         raise InvalidData(

@@ -183,6 +183,7 @@ class _Run:
             batches, self.scored = (fitted,), without_names(scored)
         self.batches = tuple(map(without_names, batches))
         self.data = self.batches[0]  # all there is, but for a stream
+        self.trusted, self.engine = trusted(self.batches), _engine_of(self.data)
         self.randomness = randomness = Randomness.from_os() if randomness is None else randomness
         self.progress = progress or (lambda stage, done, steps: None)
         self.process = os.getpid()
@@ -374,7 +375,7 @@ class _Run:
             parts=plan.records,
             assumptions=(
                 *plan.assumptions,
-                *trusted(self.batches),
+                *self.trusted,
                 *(() if self.joint is None else self.joint.assumptions),
             ),
             randomness=self._source_of_noise(),
@@ -385,7 +386,7 @@ class _Run:
             dpkit=__version__,
             witness=witness,
             plan=_settings(plan),
-            engine=_engine_of(self.data),
+            engine=self.engine,
         )
 
     def _source_of_noise(self) -> str:

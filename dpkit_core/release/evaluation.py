@@ -186,7 +186,8 @@ class Evaluation:
         ends = _between(squared, linear, right * right - z * z * noise)
         if ends is None:
             return None
-        return Estimate(*(min(max(each, 0.0), 1.0) for each in (right / records, *ends)), level)
+        value, low, high = (min(max(each, 0.0), 1.0) for each in (right / records, *ends))
+        return Estimate(value, low, high, level)
 
 
 def _spaced(number: float | None) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import attrs
 import typer
 
-from dpkit_core.commands.options import Format, FormatOption, kinds, note
+from dpkit_core.commands.options import Format, FormatOption, grouped, kinds, note
 from dpkit_core.text import number_of
 
 if TYPE_CHECKING:
@@ -24,6 +24,69 @@ def _names(incomplete: str) -> list[str]:
     return [ref.name for ref in Registry().refs() if ref.name.startswith(incomplete)]
 
 
+@attrs.frozen
+class AttackOptions:
+    """What is attacked, and how hard."""
+
+    panel: ClassVar[str] = "Attack"
+    kind: Annotated[
+        str | None,
+        typer.Option("--kind", help="scorer, selector, accountant or regressor.", autocompletion=kinds),
+    ] = None
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="OPTION=VALUE",
+            help="Attack the part with this value of an option, such as trees=50. Repeatable.",
+        ),
+    ] = None
+    thorough: Annotated[
+        bool,
+        typer.Option(
+            "--thorough",
+            help="Then try ten times as hard, also on larger tables; prints an estimate of the time first.",
+        ),
+    ] = False
+    expect_failure: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--expect-failure",
+            metavar="CHECK=REASON",
+            help="A check that the part is known to fail, and why it is published anyway. Repeatable.",
+        ),
+    ] = None
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", min=0, help="Seed of everything that is tried.")
+    ] = 0
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail, too, where code of the part was not attacked.")
+    ] = False
+
+
+@attrs.frozen
+class FileOptions:
+    """What is written, and read again."""
+
+    panel: ClassVar[str] = "Files"
+    report: Annotated[
+        Path | None, typer.Option("--report", metavar="FILE", help="Also write an HTML report.")
+    ] = None
+    witness: Annotated[
+        Path | None,
+        typer.Option("--witness", metavar="FILE", help="Also write the failures to a file for --replay."),
+    ] = None
+    replay: Annotated[
+        Path | None,
+        typer.Option(
+            "--replay",
+            metavar="FILE",
+            help="Run only the tables and seeds on which the part failed when this file was written.",
+        ),
+    ] = None
+
+
+@grouped
 def check(
     part: Annotated[
         str | None,
@@ -34,92 +97,33 @@ def check(
         ),
     ] = None,
     *,
-    kind: Annotated[
-        str | None,
-        typer.Option("--kind", help="scorer, selector, accountant or regressor.", autocompletion=kinds),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="OPTION=VALUE",
-            help="Attack the part with this value of an option, such as trees=50. Repeatable.",
-        ),
-    ] = None,
-    thorough: Annotated[
-        bool,
-        typer.Option(
-            "--thorough",
-            help="Then try ten times as hard, also on larger tables; prints an estimate of the time first.",
-        ),
-    ] = False,
-    expect_failure: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--expect-failure",
-            metavar="CHECK=REASON",
-            help="A check that the part is known to fail, and why it is published anyway. Repeatable.",
-        ),
-    ] = None,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="N", min=0, help="Seed of everything that is tried.")
-    ] = 0,
-    report: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE", help="Also write an HTML report.")
-    ] = None,
-    witness: Annotated[
-        Path | None,
-        typer.Option("--witness", metavar="FILE", help="Also write the failures to a file for --replay."),
-    ] = None,
-    replay: Annotated[
-        Path | None,
-        typer.Option(
-            "--replay",
-            metavar="FILE",
-            help="Run only the tables and seeds on which the part failed when this file was written.",
-        ),
-    ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Fail, too, where code of the part was not attacked.")
-    ] = False,
+    how: AttackOptions,
+    files: FileOptions,
     format: FormatOption = Format.TABLE,
 ) -> None:
     """Attack every promise of a PART. Exit code 0 if all checks pass, 2 if one fails, 3 if none judges."""
     import json
 
-    from dpkit_check.page import report_page
-    from dpkit_check.witness import read_witness, witness_of
+    from dpkit_check.witness import read_witness
     from dpkit_core.commands.options import parse_options
     from dpkit_core.errors import InvalidOption
-    from dpkit_core.files.writing import reserved
     from dpkit_core.plugins.registry import load_target
     from dpkit_core.plugins.resources import resources
 
-    told = None if replay is None else read_witness(replay)
-    options = parse_options(settings or [])
+    told = None if files.replay is None else read_witness(files.replay)
+    kind, seed, options = how.kind, how.seed, parse_options(how.settings or [])
     if told is not None:
         part, kind, seed = part or told.part, kind or told.kind, told.seed
         options = {**told.options, **options}
     if part is None:
         raise InvalidOption("no PART is given; name one, or pass --replay FILE")
-    if report is not None:
-        from dpkit_core.commands.options import require_elsewhere
-
-        require_elsewhere(report, [Path(part.partition(":")[0])])
-    attack = _Attack.on(part, kind, options, expect_failure or [], seed)
-    with contextlib.ExitStack() as stack:
-        page = None if report is None else stack.enter_context(reserved(report, replace=True))
-        kept = None if witness is None else stack.enter_context(reserved(witness, replace=True))
+    attack = _Attack.on(part, kind, options, how.expect_failure or [], seed)
+    with _reserved(part, files) as write:
         if told is not None:
             outcome = attack.run("witnesses", thorough=told.thorough, only=told.checks, scenes=told.scenes)
         else:
-            outcome = attack.in_full(thorough=thorough)
-        if page is not None:
-            page.write(report_page(outcome))
-            note(f"wrote {report}")
-        if kept is not None and not outcome.ok:
-            kept.write(witness_of(part, outcome))
-            note(f"wrote {witness}; dpkit check --replay {witness} shows the failures again")
+            outcome = attack.in_full(thorough=how.thorough)
+        write(outcome)
     if format is Format.JSON:
         print(json.dumps(outcome.to_document(), indent=2))
     else:
@@ -127,9 +131,35 @@ def check(
     for ref in resources("remarks"):
         for sentence in load_target(ref)(attack.component):
             note(sentence)
-    kept_all = outcome.strict if strict else outcome.ok
-    if code := 3 * (not outcome.judged) if kept_all else 2:
+    kept = outcome.strict if how.strict else outcome.ok
+    if code := 3 * (not outcome.judged) if kept else 2:
         raise typer.Exit(code)
+
+
+@contextlib.contextmanager
+def _reserved(part: str, files: FileOptions) -> Iterator[Callable[[Report], None]]:
+    """Give what writes a report to the files that are asked for; whether they can be is known before."""
+    from dpkit_check.page import report_page
+    from dpkit_check.witness import witness_of
+    from dpkit_core.commands.options import require_elsewhere
+    from dpkit_core.files.writing import reserved
+
+    report, witness = files.report, files.witness
+    if report is not None:
+        require_elsewhere(report, [Path(part.partition(":")[0])])
+    with contextlib.ExitStack() as stack:
+        page = None if report is None else stack.enter_context(reserved(report, replace=True))
+        kept = None if witness is None else stack.enter_context(reserved(witness, replace=True))
+
+        def write(outcome: Report) -> None:
+            if page is not None:
+                page.write(report_page(outcome))
+                note(f"wrote {report}")
+            if kept is not None and not outcome.ok:
+                kept.write(witness_of(part, outcome))
+                note(f"wrote {witness}; dpkit check --replay {witness} shows the failures again")
+
+        yield write
 
 
 # Characters of a line that the table of a report needs besides its findings.

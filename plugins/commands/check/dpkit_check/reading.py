@@ -73,7 +73,7 @@ class Site:
     sides
         Those that were seen: True and False.
     operands
-        The last few that were compared.
+        The last few that were compared before both sides were seen.
     """
 
     file: Path
@@ -254,24 +254,18 @@ class Watch:
             site.sides.add(side)
             self.changes += 1
 
-    def _see_all(self, site: Site, truths: npt.NDArray[Any]) -> None:
-        if len(site.sides) < 2:  # else there is none to see, and looking takes as long as comparing
-            if truths.any():
-                self._see(site, True)
-            if not truths.all():
-                self._see(site, False)
-
     def compare(self, number: int, which: int, one: Any, other: Any) -> Any:
         """Return the comparison; of arrays, both sides are seen if some entries are and some are not."""
         result = _COMPARED[_OPERATORS[which]](one, other)
         site = self.sites[number]
+        if len(site.sides) == 2:  # all there are, and looking takes longer than comparing
+            return result
         try:
-            if isinstance(result, np.ndarray):
-                self._see_all(site, result)
-            else:
-                self._see(site, bool(result))
+            sides = _sides(result) if isinstance(result, np.ndarray) else {bool(result)}
         except (TypeError, ValueError):
             return result
+        for side in sides:
+            self._see(site, side)
         site.note(one, other)
         return result
 
@@ -285,14 +279,15 @@ class Watch:
         """Return what a cap returns, and note whether it binds."""
         result = function(*args, **options)
         site = self.sites[number]
-        if len(site.sides) == 2:  # nothing is left to be seen, and this is asked millions of times
+        if len(site.sides) == 2:
             return result
         try:
             changed = np.asarray(np.asarray(result) != np.asarray(args[0]))
         except (TypeError, ValueError):
             return result
         if changed.dtype == np.bool_:
-            self._see_all(site, changed)
+            for side in _sides(changed):
+                self._see(site, side)
             site.note(args[0], args[1])
         return result
 
@@ -403,6 +398,10 @@ class Watch:
 
 # Lines between a condition and the block that follows it.
 _NEAR = 8
+
+
+def _sides(truths: npt.NDArray[Any]) -> set[bool]:
+    return ({True} if truths.any() else set()) | (set() if truths.all() else {False})
 
 
 def _seen(site: Site) -> str:

@@ -240,6 +240,8 @@ class RecordingMeter:
     array([3., 4.])
     """
 
+    inflation = 1.0
+
     def __init__(self) -> None:
         self.asked: list[Protected] = []
 

@@ -87,9 +87,9 @@ def _admit(ref: ComponentRef, target: object) -> None:
 
             sources.admit(ref, target)
         case _:
-            from dpkit_core.plugins import registry
+            from dpkit_core.plugins import promises
 
-            registry.admit(ref, target)
+            promises.admit(ref, target)
 
 
 def import_dpkit() -> None:

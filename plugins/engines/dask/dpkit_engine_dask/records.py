@@ -114,7 +114,8 @@ def truncate(client: Client, read: Sequence[Future], schema: Schema) -> list[Fut
     attending = _gathered(client, [client.submit(_attendance, part, pure=False) for part in read])
     # Packed, for they travel again with each part that has to be read again.
     keeps = map(np.packbits, truncated(attending, schema.unit.most_records))
-    return [client.submit(_kept, *each, pure=False) for each in zip(read, keeps, strict=True)]
+    digests = [part.digest for part in attending]
+    return [client.submit(_kept, *each, pure=False) for each in zip(read, keeps, digests, strict=True)]
 
 
 def _gathered(client: Client, asked: Sequence[Future]) -> list[Any]:
@@ -126,16 +127,21 @@ def _gathered(client: Client, asked: Sequence[Future]) -> list[Any]:
 
 
 def _attendance(read: Read) -> Attendance | InvalidData:
-    if isinstance(read, InvalidData):
-        return read
+    return read if isinstance(read, InvalidData) else _attending(read)
+
+
+def _attending(read: Read) -> Attendance:
     assert isinstance(read, Untruncated)  # as the schema has a unit
     assert read.members is not None
     return Attendance(read.members.roster.identifiers(), read.members.codes, read.contents)
 
 
-def _kept(read: Read, packed: npt.NDArray[np.uint8]) -> Part:
+def _kept(read: Read, packed: npt.NDArray[np.uint8], digest: bytes) -> Part:
+    """Return the records that are kept, by their places: in others, too many might be of a unit."""
     if not isinstance(read, Untruncated):
         return read
+    if _attending(read).digest != digest:
+        return InvalidData("a part of the table had other records, or another order, when it was read again")
     return read.only(np.unpackbits(packed, count=len(read)).astype(np.bool_))
 
 
@@ -309,7 +315,7 @@ _HELD: dict[tuple[str, str, int], _Held] = {}
 
 def _read_again(part: Part) -> Dataset:
     if isinstance(part, InvalidData):
-        raise EngineFailed("a part of the table cannot be read again")
+        raise EngineFailed("a part of the table cannot be read again, or has other records than before")
     return part
 
 

@@ -324,6 +324,23 @@ def test_the_same_records_of_each_unit_are_kept(engine, visits, evaluate):
         assert document(plan, data) == document(plan, here)
 
 
+def test_no_unit_has_more_records_where_a_lost_part_comes_back_in_another_order():
+    """As of a frame that was shuffled, whose rows nobody orders: places would keep other records."""
+    unit = Unit(("who",), most_records=1)
+    schema = Schema([Column("a", lower=0, upper=9)], Column("y", lower=0, upper=9), unit=unit)
+    frame = pd.DataFrame({"who": list("aaabcd"), "a": range(6), "y": range(6)})
+    first, again = records.read_frame(frame, schema), records.read_frame(frame[::-1], schema)
+    attending = records._attendance(first)
+    (keep,) = records.truncated([attending], 1)
+    packed, digest = np.packbits(keep), attending.digest
+    assert records._kept(first, packed, digest).records == 4
+    assert records._kept(records.read_frame(frame, schema), packed, digest).records == 4
+    # By places alone, two of these would be of one unit.
+    kept = again.only(keep)
+    assert len({frame.who[row] for row in kept.X[:, 0].astype(int)}) < kept.records
+    assert "another order" in str(records._kept(again, packed, digest))
+
+
 @pytest.mark.slow
 def test_held_out_records_are_those_of_memory(engine, folder):
     schema = schema_of()

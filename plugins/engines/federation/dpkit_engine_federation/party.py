@@ -1,7 +1,8 @@
 r"""One party of a federation: what it sends, and what that tells.
 
 *Beginning.* Each party draws an X25519 key for this run alone, commits to a seed of public coins, and signs
-both with the digest of the terms by its key (Ed25519), which is in the terms. Then all open their seeds.
+both with the digest of the terms by its key (Ed25519), which is in the terms. Then all open their seeds, and
+sign that they have met by these keys: so nobody is charged for a run with the messages of an earlier one.
 Who opens last can stop and begin again, so joint coins can be chosen: they are public by contract
 (``Meter.coins``), and nothing that must be secret is drawn from them.
 
@@ -96,11 +97,16 @@ class Participant(Uncopyable):
         self._secrets = {
             other: self._shared(other, secret, keys[other][:32]) for other in self._members if other != name
         }
-        openings = self._met("seeds", opening)
+        openings = self._met("seeds", opening + identity.sign(self._meeting(name)))
         joint = 0
         for other in self._members:
-            opened = openings[other]
-            if len(opened) != _SALT + _SEED or hashlib.sha256(opened).digest() != keys[other][32:]:
+            opened, signature = openings[other][: _SALT + _SEED], openings[other][_SALT + _SEED :]
+            if not has_signed(terms.parties[other], self._meeting(other), signature):
+                raise Declined(
+                    f"{other} has not met these parties: the server plays back what it said in another run. "
+                    "Nothing is spent"
+                )
+            if hashlib.sha256(opened).digest() != keys[other][32:]:
                 raise Declined(f"{other} opened another seed than it had committed to; nothing is spent")
             joint ^= int.from_bytes(opened[_SALT:], "big")
         # Public: who is in the federation knows them, and they protect nothing.
@@ -123,6 +129,9 @@ class Participant(Uncopyable):
 
     def _hello(self, name: str, said: bytes) -> bytes:
         return b"dpkit federation hello" + bytes.fromhex(self._terms.digest) + name.encode() + said
+
+    def _meeting(self, name: str) -> bytes:
+        return b"dpkit federation meeting" + self._hellos + name.encode()
 
     def _checked(self, other: str, hello: bytes) -> bytes:
         """Return what a party said, if who the terms name has signed it with these terms."""

@@ -444,9 +444,11 @@ def test_who_cannot_pay_sends_nothing() -> None:
 # Terms
 
 
-def come_all(terms: Mapping[str, Terms], key: Mapping[str, Identity]) -> dict[str, str]:
+def come_all(
+    terms: Mapping[str, Terms], key: Mapping[str, Identity], server: Relay | None = None
+) -> dict[str, str]:
     """Return why each party did not begin."""
-    server, ends = Relay(NAMES, 30.0), dict[str, str]()
+    server, ends = server or Relay(NAMES, 30.0), dict[str, str]()
 
     def come(name: str) -> None:
         try:
@@ -481,6 +483,32 @@ def test_an_identity_must_be_that_of_the_terms() -> None:
     data = Dataset.from_arrays(*records(10), SCHEMA)
     with pytest.raises(Declined, match="other keys"):
         join(data, terms, identity=Identity(), transport=server)
+
+
+@attrs.define
+class Recording(Relay):
+    """Keeps what the parties say when they meet."""
+
+    said: dict[str, dict[str, bytes]] = attrs.field(factory=dict)
+
+    def meet(self, phase: str, name: str, message: bytes, /) -> Any:
+        answer = super().meet(phase, name, message)
+        assert not isinstance(answer, Void)
+        self.said[phase] = dict(answer)
+        return answer
+
+
+def test_what_parties_said_in_another_run_makes_nobody_begin_one_alone() -> None:
+    key = {name: Identity() for name in NAMES}
+    terms, server = terms_of(planned("adassp"), key), Recording(NAMES, 30.0)
+    assert come_all(dict.fromkeys(NAMES, terms), key, server) == {}
+
+    class PlayedBack(Relay):
+        def meet(self, phase: str, name: str, message: bytes, /) -> Any:
+            return {**server.said[phase], name: message}
+
+    with pytest.raises(Declined, match="plays back"):
+        Participant(terms, "north", key["north"], PlayedBack(NAMES, 1.0))
 
 
 class Nonsense(Relay):

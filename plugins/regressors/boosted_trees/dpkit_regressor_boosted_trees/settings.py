@@ -30,7 +30,7 @@ COUNT_WEIGHT = 0.5
 
 #: Candidates for the clip of residuals, descending, and the share of residuals within it.
 CLIPS = 2 * np.exp2(-np.arange(61) / 3)
-CLIP_RANK = 0.9
+CLIP_RANK = 0.8
 
 #: The clip of residuals in steps; clipped residuals are whole numbers of steps.
 STEPS = 2**15

@@ -23,7 +23,7 @@ import numpy as np
 
 from dpkit_regressor_boosted_trees.histograms import CUT, least_clip, released_sides
 from dpkit_regressor_boosted_trees.losses.objective import Objective
-from dpkit_regressor_boosted_trees.settings import STEPS
+from dpkit_regressor_boosted_trees.settings import CLIP_RANK, STEPS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from dpkit_regressor_boosted_trees.losses.objective import Scores
     from dpkit_regressor_boosted_trees.settings import BoostedTreesSettings
     from dpkit_regressor_boosted_trees.start import Start
-
-#: At least this share of the residuals is within the clip.
-WITHIN = 0.8
 
 #: The largest mean cut-off of counts, in units of their mean, and how many standard deviations of its noise
 #: are subtracted from the estimate.
@@ -116,4 +113,4 @@ def _clip(
     deviation = settings.multiplier("clip") * settings.histogram_sensitivity * meter.inflation
     noise = deviation * np.linalg.norm(CUT, axis=1)
     too_much = CUT @ above[:-1] > CUT_OFF * records * expected + DOUBTED * noise
-    return least_clip(too_much, above + below, (1 - WITHIN) * records)
+    return least_clip(too_much, above + below, (1 - CLIP_RANK) * records)
