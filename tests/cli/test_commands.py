@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpkit_core import Schema, __version__
-from dpkit_core.cli.show import _options
+from dpkit_core.cli.asking import _options
 from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.validators import whole_number
 
@@ -131,7 +131,7 @@ def test_what_an_option_is_about_is_said_also_where_another_section_follows():
 
 
 def test_show_of_a_number_has_few_digits(dpkit, monkeypatch):
-    monkeypatch.setattr("dpkit_core.cli.show._facts", lambda *_: {
+    monkeypatch.setattr("dpkit_core.cli.asking.facts_of", lambda *_: {
         "name": "a", "distribution": "b", "version": "1", "summary": "c",
         "options": [{"name": "step", "type": "float", "default": 2.0**-50, "accepts": "", "about": ""}],
     })  # fmt: skip
