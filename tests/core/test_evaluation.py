@@ -436,6 +436,7 @@ def counted(seen, release, data, records):
     return seen[-1]
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("schema", [SCHEMA, YES_NO])
 def test_a_score_on_fitted_records_says_that_it_is_optimistic_and_no_file_may_say_otherwise(schema):
     plan = compose(regressor="boosted_trees").plan(schema, BUDGET)
@@ -466,6 +467,7 @@ def test_a_file_that_names_other_records_than_scored_the_model_contradicts_itsel
         assert not verify(renamed(found, said)).confirmed
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("schema", [SCHEMA, YES_NO])
 def test_a_record_that_is_replaced_moves_the_score_by_what_its_events_say(schema):
     schema = attrs.evolve(schema, neighboring=Neighboring.REPLACE_ONE, records=20_000)
