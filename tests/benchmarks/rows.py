@@ -449,8 +449,8 @@ ROWS = {
         parts="k",
     ),
     "kendall-tied": Row(
-        "the same, one decimal",
-        "the same",
+        "kendall, all rounds, one decimal",
+        "scipy.stats.kendalltau for each pair",
         kendall("all", 1),
         scipy_round(1),
         16.0,
@@ -461,7 +461,7 @@ ROWS = {
     ),
     "near": Row(
         "kendall, pairs=near, no ties",
-        "the same",
+        "scipy.stats.kendalltau for each pair",
         kendall("near", None),
         scipy_round(None),
         60.0,
@@ -471,8 +471,8 @@ ROWS = {
         parts="k",
     ),
     "near-tied": Row(
-        "the same, one decimal",
-        "the same",
+        "kendall, pairs=near, one decimal",
+        "scipy.stats.kendalltau for each pair",
         kendall("near", 1),
         scipy_round(1),
         27.0,
@@ -493,30 +493,30 @@ ROWS = {
     ),
     **{
         f"trees-{n}": Row(
-            f"boosted_trees, told nothing, {n} x {d}",
+            "boosted_trees, told nothing",
             "HistGradientBoosting, 100 trees",
             trees,
             histogram_trees,
             4.0,
-            "codes and group sums of 1000 rounds, in NumPy",
+            "400 steps of a line (two products each), group sums of 600 trees, noise of 1000 rounds",
             {"n": n, "d": d},
             {"n": 5_000, "d": d},
         )
         for n, d in ((54_000, 26), (200_000, 30), (1_000_000, 20))
     },
     "trees-ebm": Row(
-        "boosted_trees, told nothing, 54000 x 26",
+        "boosted_trees, told nothing",
         "DP-EBM of interpret",
         trees,
         explainable_trees,
         15.0,
-        "as above",
+        "400 steps of a line (two products each), group sums of 600 trees, noise of 1000 rounds",
         {"n": 54_000, "d": 26},
         {"n": 5_000, "d": 26},
         needs="interpret",
     ),
     "predict": Row(
-        "its predictions",
+        "predictions of boosted_trees",
         "those of HistGradientBoosting",
         predictions,
         histogram_predictions,
@@ -527,12 +527,12 @@ ROWS = {
     ),
     **{
         f"sgbdt-{d}": Row(
-            f"sgbdt, depth 6, {d} columns",
+            "sgbdt, depth 6",
             "HistGradientBoosting, as many trees",
             sgbdt,
             deep_histogram_trees,
             10.0,
-            "leaf sums and accounts of 1000 rounds, in NumPy",
+            "noise of 1000 rounds, a third; leaf sums and accounts in NumPy",
             {"n": 48_842, "d": d, "rounds": 1000},
             {"n": 5_000, "d": d, "rounds": 100},
         )
@@ -549,12 +549,12 @@ ROWS = {
         {"n": 50_000, "d": 12},
     ),
     "winsorized-frame": Row(
-        "the same",
+        "dpkit compose, winsorized_least_squares, Parquet",
         "pandas and numpy.linalg.lstsq in memory",
         winsorized_file,
         data_frame,
         1.5,
-        "the same",
+        "nine releases that follow from each other need nine passes",
         {"n": 3_000_000, "d": 12},
         {"n": 50_000, "d": 12},
     ),
@@ -581,7 +581,7 @@ ROWS = {
     ),
     **{
         f"{name}-{k}-{d}": Row(
-            f"{name}, {k} of {d}",
+            name,
             "Gumbel noise for all and a partition",
             selection(name),
             gumbel,
@@ -612,7 +612,7 @@ ROWS = {
     },
     "frank-wolfe": Row(
         "frank_wolfe with screening, gram",
-        "X'(Xw - y) at each step",
+        "X'(Xw - y) at each step, unscreened",
         screened,
         naive_steps,
         300.0,
@@ -622,7 +622,7 @@ ROWS = {
         parts=STEPS_IN_PARTS,
     ),
     "tukey": Row(
-        "tukey, 20000 models of 6 columns",
+        "tukey, 20000 models",
         "as many fits of scikit-learn's",
         tukey,
         loop_of_fits,

@@ -27,12 +27,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1] / "shared"))
 THREADS = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 os.environ |= THREADS  # before anything loads a library that reads them
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each start would compile every module
-sys.path.append(str(Path(__file__).parents[1] / "shared"))
 
-from rows import ROWS, Cost, megabytes  # noqa: E402 - after the two lines above
+from rows import ROWS, Cost, megabytes  # noqa: E402 - after the lines above
 
 ROOT = Path(__file__).parents[2]
 PAGE, TABLE = ROOT / "docs/results/speed.md", ROOT / "docs/results/tables/speed.csv"
@@ -47,8 +47,15 @@ def timed(work: Callable[[], object]) -> Cost:
     result = work()
     if isinstance(result, Cost):
         return result
-    seconds = time.process_time() - start
-    return Cost(seconds, megabytes(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss))
+    return Cost(time.process_time() - start, megabytes(peak()))
+
+
+def peak() -> int:
+    """Return the most memory that this process has had, as ``getrusage`` counts it."""
+    status = Path("/proc/self/status")
+    if status.exists():  # where getrusage has that of the process that started this one
+        return int(status.read_text(encoding="ascii").partition("VmHWM:")[2].split()[0])
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def serve(name: str, ours: bool, size: Mapping[str, int], orders: Connection) -> None:
@@ -97,7 +104,7 @@ def growth(name: str, seconds: float) -> str:
     for each, value in size.items():
         (half,) = in_turns(name, {**size, each: value // 2}, [True], TIMES)
         found.append(f"{each}^{math.log2(seconds / half.seconds):.1f}")
-    return " ".join(found)
+    return ", ".join(found)
 
 
 def fully(name: str, *, grown: bool, before: Mapping[str, str]) -> dict[str, str]:
@@ -109,7 +116,7 @@ def fully(name: str, *, grown: bool, before: Mapping[str, str]) -> dict[str, str
         "row": name,
         "work": row.work,
         "peer": row.peer,
-        "size": " ".join(f"{each}={value:.3g}" for each, value in row.size.items()),
+        "size": ", ".join(f"{each} = {value}" for each, value in row.size.items()),
         "ours, CPU s": f"{ours.seconds:.3g}",
         "peer, CPU s": f"{peer:.3g}",
         "ours, MB": f"{ours.memory:.0f}",
@@ -145,12 +152,12 @@ def write(lines: Sequence[Mapping[str, str]]) -> None:
 
 
 def markdown(lines: Iterable[Mapping[str, str]]) -> Iterator[str]:
-    yield "| dpkit | beside | CPU s | MB | goal | reached | grows as | what bounds it |"
-    yield "|---|---|---:|---:|---:|---:|---|---|"
+    yield "| row | dpkit | beside | CPU s | MB | goal | reached | grows as | what bounds it |"
+    yield "|---|---|---|---:|---:|---:|---:|---|---|"
     for line in lines:
         seconds, megabytes = (f"{line[f'ours, {u}']} / {line[f'peer, {u}']}" for u in ("CPU s", "MB"))
         work = f"{line['work']}; {line['size']}" if line["size"] else line["work"]
-        cells = work, line["peer"], seconds, megabytes, line["goal"], line["reached"]
+        cells = f"`{line['row']}`", work, line["peer"], seconds, megabytes, line["goal"], line["reached"]
         yield f"| {' | '.join(cells)} | {line['grows as']} | {line['bound']} |"
 
 

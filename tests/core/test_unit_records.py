@@ -15,10 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from dpkit_core import open_source
+from dpkit_core.data import dataset, units
 from dpkit_core.data.columns import Column, Unit
 from dpkit_core.data.dataset import Dataset, SparseDataset, StreamedDataset
 from dpkit_core.data.frames import unit_columns
 from dpkit_core.data.schema import Schema
+from dpkit_core.data.sides import sides
 from dpkit_core.data.sums import Sum
 from dpkit_core.data.units import Roster, contents, contents_of_sparse, joined
 from dpkit_core.data.units import kept as kept_of
@@ -126,6 +129,87 @@ def test_whoever_has_more_records_in_a_later_pass_gets_no_more_of_them_in(table)
     with pytest.raises(InvalidData, match="the first had"):
         streamed.sum(Sum(of, (), bound=1))
     assert sum(map(len, given)) <= 3
+
+
+class Shuffled:
+    """A source that says it has an order and has another in each pass, or does not say so."""
+
+    called = "shuffled"
+
+    def __init__(self, table, *, same_order):
+        self.table, self.same_order = pa.Table.from_pandas(table, preserve_index=False), same_order
+        self.fields, self.rng, self.passes = self.table.schema, np.random.default_rng(0), 0
+
+    def batches(self, wanted, rows, /):
+        self.passes += 1
+        order = self.rng.permutation(RECORDS)
+        yield from self.table.select(list(wanted)).take(order).to_batches(max_chunksize=rows)
+
+    def close(self):
+        pass
+
+
+def test_a_source_without_an_order_is_streamed_by_whose_the_records_are(table):
+    X, y, ids = table
+    streamed = StreamedDataset.from_source(Shuffled(framed(X, y, ids), same_order=False), schema_of())
+    assert records_of(streamed) == records_of(Dataset.from_arrays(X, y, schema_of(), units=ids))
+
+
+def test_a_source_that_breaks_its_word_about_its_order_is_refused(table):
+    X, y, ids = table
+    streamed = StreamedDataset.from_source(Shuffled(framed(X, y, ids), same_order=True), schema_of())
+    with pytest.raises(InvalidData, match="other records than the first, or another order"):
+        streamed.dense()
+
+
+@pytest.mark.parametrize("block", [2**10, 2**22], ids=["some", "all"])
+@pytest.mark.parametrize("unit", [("id",), ("clinic", "id")], ids=str)
+def test_a_file_is_streamed_by_places_and_keeps_the_same_records(table, unit, block, tmp_path, monkeypatch):
+    X, y, ids = table
+    frame = framed(X, y, ids).assign(clinic=np.where(ids % 2, "a", "ab"))
+    frame.loc[::7, "a"] = None  # left out, in each pass
+    frame.to_parquet(tmp_path / "t.parquet")
+    columns = Column("a", missing="drop"), Column("b")
+    schema = Schema(columns, Column("y"), unit=Unit(unit, 2))
+    expected = Dataset.from_source(open_source(tmp_path / "t.parquet"), schema)
+    monkeypatch.setattr(dataset, "BLOCK", block)
+    streamed = StreamedDataset.from_source(open_source(tmp_path / "t.parquet"), schema)
+    assert streamed.records == expected.records
+    for data in (streamed, streamed.select([1]), streamed.select([])):
+        wanted = expected.select([schema.features.index(feature) for feature in data.features])
+        assert (data.dense().X == wanted.X).all()
+        assert (data.dense().y == wanted.y).all()
+    for side in sides(0.3, 7):
+        assert records_of(streamed.side(side)) == records_of(expected.side(side))
+
+
+def test_identifiers_are_numbered_alike_however_often_it_is_done(monkeypatch):
+    rng = np.random.default_rng(0)
+    parts = [[str(i) for i in rng.integers(0, 50, size)] for size in (30, 0, 1, 200)]
+    monkeypatch.setattr(units, "HELD", 0)  # after each part
+    roster = Roster()
+    for part in parts:
+        roster.tell(joined([pa.array(part, pa.string())]))
+    everyone = [text for part in parts for text in part]
+    known = list(dict.fromkeys(everyone))
+    assert roster.codes().tolist() == [known.index(text) for text in everyone]
+    assert roster.identifiers().to_pylist() == [text.encode() for text in known]
+    assert roster.find(joined([pa.array(["nobody", known[3]])])).tolist() == [len(known), 3]
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 50, 400])
+def test_records_are_ordered_by_unit_then_number_then_place(size):
+    rng = np.random.default_rng(size)
+    codes, near = rng.integers(0, 4, size), np.array([0, 1, 2**20, 2**63, 2**64 - 1], np.uint64)
+    for numbers in (rng.choice(near, size), rng.integers(0, 2**64, size, np.uint64)):
+        assert units._sorted(codes, numbers).tolist() == np.lexsort((numbers, codes)).tolist()
+
+
+def test_spaces_around_nothing_are_those_that_python_strips():
+    spaces = [chr(code) for code in range(0x110000) if chr(code).isspace()]
+    for space in (*spaces, "\u200b", "_"):
+        entry = [f"{space}NA{space}"]
+        assert read(entry) == (None if space in spaces else entry)
 
 
 def test_one_unit_more_moves_its_own_records_alone():

@@ -1,5 +1,6 @@
 """What pages say about the code is so: the picture is drawn from it, the paths and links exist."""
 
+import csv
 import importlib.util
 import re
 import types
@@ -30,6 +31,14 @@ def test_a_picture_is_drawn_from_the_code(name: str) -> None:
 def test_a_picture_of_results_shows_their_table(page: str) -> None:
     drawn = (ROOT / f"docs/results/{page}.svg").read_text(encoding="utf-8")
     assert drawn == drawing("results").picture(page), "run docs/results_pictures.py"
+
+
+def test_the_page_of_speeds_shows_its_table() -> None:
+    page = (ROOT / "docs/results/speed.md").read_text(encoding="utf-8").splitlines()
+    with (ROOT / "docs/results/tables/speed.csv").open(encoding="utf-8", newline="") as file:
+        for line in csv.DictReader(file):
+            (shown,) = [each for each in page if each.startswith(f"| `{line['row']}` |")]
+            assert f"| {line['goal']} | {line['reached']} | {line['grows as']} |" in shown
 
 
 @pytest.mark.parametrize("page", ["reference/kit.md", "results/unseen-lies.md"])

@@ -496,6 +496,32 @@ def test_keys_of_folders_that_are_typed_together_are_found_out(tmp_path):
     found_out(make, KEYED, ordered=False)
 
 
+def test_an_order_that_is_promised_and_changes_is_found_out():
+    @attrs.frozen
+    class Turned:
+        called: str
+        fields: pa.Schema
+        table: pa.Table
+        same_order: bool
+        passes: list[int] = attrs.field(factory=list)
+
+        def batches(self, wanted, rows, /):
+            self.passes.append(rows)
+            turned = self.table.take(np.arange(len(self.table))[:: -1 if len(self.passes) % 2 else 1])
+            yield from turned.select(list(wanted)).to_batches(max_chunksize=rows)
+
+        def close(self):
+            pass
+
+    def make(rows, same_order=True):
+        source = texts_in_arrow(rows)
+        table = pa.Table.from_batches([*source.read(NAMES)], source.fields)
+        return Turned(source.called, source.fields, table, same_order)
+
+    check_source(lambda rows: make(rows, same_order=False), tables=30, ordered=False)
+    found_out(make, texts(), ordered=False)
+
+
 # Instants as people have them, some with nanoseconds and some far away.
 INSTANTS = st.tuples(
     st.sampled_from(

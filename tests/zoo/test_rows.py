@@ -64,8 +64,15 @@ WITH_TABLES = {
     "check_own_noise_is_paid_for",
 }
 
-#: Found by the law of lists between two scores, which a witness holds; chances in tails have none.
-OF_LISTS = {"GainListSelector", "SampledSelector"}
+#: Found by the law of lists between two scores, which a witness holds, or by an audit of two tables; chances
+#: in tails have none.
+SAMPLED = {
+    "GainListSelector",
+    "SampledSelector",
+    "LowerBoundTwice",
+    "ResidualsFromZero",
+    "DropsTheOddRow",
+}
 
 #: What honest parts were once rejected by, or were written to be.
 ALARMS = {
@@ -91,7 +98,7 @@ def test_the_attack_finds_the_lie(row):
         return
     (found,) = report.results
     tables = check in WITH_TABLES and report.kind != "accountant"
-    assert (found.scene is not None) is (tables or row.name in OF_LISTS)
+    assert (found.scene is not None) is (tables or row.name in SAMPLED)
     if found.scene is not None:
         again = checked(row.part, [check], {check: json.loads(json.dumps(found.scene))})
         assert not again.ok, again.statement

@@ -14,7 +14,7 @@ from dpkit_core import Block, Feature, Schema, Source, Unit
 from dpkit_core.data.encode import identifiers, labels
 from dpkit_core.data.features import Written, wanted
 from dpkit_core.data.fields import find, numbered, require_identifiers, require_kind
-from dpkit_core.data.units import Hashes, Roster, hash_of, joined, kept
+from dpkit_core.data.units import Roster, hashes_of, joined, kept
 from dpkit_core.errors import InvalidData
 from dpkit_core.files.documents import flaw_of
 
@@ -109,11 +109,13 @@ class Entries:
         size = len(self.texts[column])
         if self.schema.unit is None:
             return UNIT * np.bincount(places[told], minlength=size).astype(np.int64)
-        pairs = np.unique(np.stack([self.whose[told], places[told]]), axis=1)
-        whose, values = pairs
+        # Texts in an order of their own: that in which they were met depends on other units' records.
+        order = np.array(sorted(range(size), key=self.texts[column].__getitem__), np.int64)
+        pairs = np.unique(np.stack([self.whose[told], np.argsort(order)[places[told]]]), axis=1)
+        whose, values = pairs[0], order[pairs[1]]
         if not len(values):
             return np.zeros(size, np.int64)
-        hashes: Hashes = np.array([hash_of((text,)) for text in self.texts[column]], np.uint64)
+        hashes = hashes_of(text.encode() for text in self.texts[column])
         counted = kept(whose, hashes[values], self.roster.hashes(), self.schema.unit.most_records)
         whose, values = whose[counted], values[counted]
         several, at = np.unique(np.bincount(whose)[whose], return_inverse=True)

@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from dpkit_command_categories import entries as of_entries
 from dpkit_command_categories import histogram
 from dpkit_command_categories.entries import UNIT, Entries, share
 from dpkit_command_categories.histogram import FINEST, CommonValues, ListingSettings, threshold
@@ -83,6 +84,15 @@ def test_all_records_of_one_more_unit_move_the_counts_by_one_wherever_they_are(o
     assert sum(step != 0 for step in steps) == min(len(set(own)), most)
     alone = counted(entries({"who": [9] * len(own), "city": own}, most)) if own else {}
     assert {text: step for text, step in zip(without | moved, steps, strict=True) if step} == alone
+
+
+def test_texts_that_collide_change_nothing_of_other_units(monkeypatch):
+    monkeypatch.setattr(of_entries, "hashes_of", lambda texts: np.zeros(len(list(texts)), np.uint64))
+    own = [(1, text) for text in "abc"]
+    first = [counted(entries(pd.DataFrame(rows, columns=["who", "city"]), 1)) for rows in (own, own[::-1])]
+    assert first[0] == first[1]
+    more = pd.DataFrame([(2, "c"), (2, "b"), *own], columns=["who", "city"])
+    assert all(counted(entries(more, 1)).get(text, 0) >= 1 for text in first[0])
 
 
 def test_every_source_has_the_same_texts_and_counts(tmp_path):

@@ -25,8 +25,8 @@ import numpy.typing as npt
 
 from dpkit_check.climb import NORMS, ROUNDING
 from dpkit_check.trial import CheckFailed, NotApplicable
+from dpkit_core import Lent
 from dpkit_core.arrays import Floats, Matrix
-from dpkit_core.noise.foreign import Lent
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.noise.sampler import Sampler
 from dpkit_core.pipeline.meter import StageMeter

@@ -95,10 +95,10 @@ class Site:
 
     def note(self, one: Any, other: Any) -> None:
         """Keep what was compared."""
-        pair = _small(one), _small(other)
-        self.operands.append(pair)
-        if isinstance(pair[0], float | int):
-            self.least, self.most = min(self.least, pair[0]), max(self.most, pair[0])
+        first = _small(one)
+        self.operands.append((first, _small(other)))
+        if isinstance(first, float | int) and not self.least <= first <= self.most:
+            self.least, self.most = min(self.least, first), max(self.most, first)
 
 
 @attrs.frozen

@@ -218,8 +218,13 @@ class LessNoise:
         return self.inner.select(attrs.evolve(scores, round=self.less(scores.round)), plan, meter)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in (1, 2))])
+# One seed in CI; others draw the same claim again. What is marked slow stays in CI, so each has its own mark.
+SEEDS = pytest.mark.parametrize(
+    "seed", [pytest.param(0, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.exhaustive)]
+)
+
+
+@SEEDS
 def test_half_the_noise_of_several_picks_at_once_is_found_by_its_scale(seed):
     with pytest.raises(CheckFailed, match=r"2 picks at once .* loses 4, 2 times as much as one does"):
         run_one(
@@ -230,7 +235,6 @@ def test_half_the_noise_of_several_picks_at_once_is_found_by_its_scale(seed):
 
 
 # Where several are picked at once: what these draw themselves, no meter compares with the scores.
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("selector", "share"),
     [
@@ -241,7 +245,7 @@ def test_half_the_noise_of_several_picks_at_once_is_found_by_its_scale(seed):
     ],
     ids=lambda value: type(value).__name__,
 )
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.exhaustive)])
+@SEEDS
 def test_a_selector_with_a_share_of_its_noise_is_caught_by_the_default_run(selector, share, seed):
     trial = trial_for("selector", seed=seed)
     with pytest.raises(CheckFailed, match=r"claimed|allowed"):

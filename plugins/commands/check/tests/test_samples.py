@@ -132,16 +132,20 @@ def test_a_poisson_sample_passes(make):
 
 
 @pytest.mark.first(1)
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     "make",
     [
         FixedSize,
         FixedSizeOwnNoise,
         PublicCoins,
-        *(
-            pytest.param(make, marks=pytest.mark.slow)
-            for make in (AtLeastOne, ByAHash, LargeRate, LargeValuesMore, FirstOneMore, ByBlocks, Systematic)
-        ),
+        AtLeastOne,
+        ByAHash,
+        LargeRate,
+        LargeValuesMore,
+        FirstOneMore,
+        ByBlocks,
+        Systematic,
     ],
     ids=lambda c: getattr(c, "__name__", str(c)),
 )

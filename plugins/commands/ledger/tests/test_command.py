@@ -129,7 +129,8 @@ def test_entries_in_json_are_the_newest_and_how_many_are_not(limit, count, dpkit
     document = json.loads(text)
     assert [entry["sequence"] for entry in document["entries"]] == list(range(121, 121 - count, -1))
     assert document["not_shown"] == 120 - count
-    assert text == json.dumps(document, indent=2) + "\n"
+    lines = [line.strip().rstrip(",") for line in text.splitlines() if '"sequence"' in line]
+    assert [json.loads(line) for line in lines] == document["entries"]
 
 
 def test_a_ledger_without_accounts_is_shown_as_json(dpkit, folder):

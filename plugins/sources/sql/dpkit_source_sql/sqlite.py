@@ -7,7 +7,8 @@ An extra column marks entries that cannot be cast.
 
 A column is numeric if it is declared so: by SQLite's own rule for ``INTEGER`` and ``REAL``, and by the
 names of other numeric and boolean types. It is text if it is declared so. For other declarations (such as
-dates, for which SQLite has no type) or none, the schema declares what the column holds.
+dates, for which SQLite has no type) or none, the schema declares what the column holds. Whole numbers are
+read as text where they are categories, or say who a record is of: as numbers, large ones would be rounded.
 
 All passes read in one transaction of a connection that cannot write. The library is ADBC's own: two copies of
 SQLite in one process would undo each other's locks on a file.
@@ -39,7 +40,7 @@ _BATCH = 65_536
 # In this order: dates; then SQLite's own rule, and the words for numbers among what it leaves over.
 _DECLARED = (
     (re.compile("DATE|TIME"), "otherwise"),
-    (re.compile("INT"), "number"),
+    (re.compile("INT"), "whole"),
     (re.compile("CHAR|CLOB|TEXT"), "text"),
     (re.compile(r"REAL|FLOA|DOUB|\bNUM|DECIMAL|BOOL"), "number"),
 )
@@ -116,7 +117,8 @@ class _Column:
         name = quoted(field.name)
         # By SQLite's order of types, numbers come before text, and text before bytes; a comparison is
         # faster than typeof().
-        if pa.types.is_floating(field.type):
+        whole = pa.types.is_integer(field.type)
+        if pa.types.is_floating(field.type) or (whole and written.kind != "categorical"):
             # Imports leave empty text, which means a missing value in a numeric column.
             nothing = ", ".join(map(_literal, dict.fromkeys([*NOTHING, *written.missing])))
             blank = f"typeof({name}) = 'text' AND trim({name}, char(9, 10, 11, 12, 13, 32)) IN ({nothing})"
@@ -168,6 +170,7 @@ def _fields(session: Session, relation: Relation, explain: functools.partial[Dpk
 def _field(name: str, declared: str) -> pa.Field:
     kind = next((kind for words, kind in _DECLARED if words.search(declared)), "otherwise")
     return {
+        "whole": pa.field(name, pa.int64()),
         "number": pa.field(name, pa.float64()),
         "text": pa.field(name, pa.string()),
         "otherwise": pa.field(name, pa.string(), metadata=UNTYPED),

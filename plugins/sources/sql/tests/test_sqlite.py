@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from dpkit_source_sql.sqlite import open_sqlite
 
-from dpkit_core import Budget, Column, Dataset, Schema, compose
+from dpkit_core import Budget, Column, Dataset, Schema, Unit, compose
 from dpkit_core.data.encode import number_of
 from dpkit_core.data.features import Written
 from dpkit_core.data.source import UNTYPED, ReadOptions
@@ -48,8 +48,22 @@ def test_types_are_those_that_are_declared(written):
     with contextlib.closing(opened(path)) as source:
         assert source.fields.names == [name for name, _ in columns]
         for field in source.fields:
-            assert (str(field.type) == "double") == field.name.startswith("number")
+            assert (str(field.type) in {"double", "int64"}) == field.name.startswith("number")
             assert (field.metadata == UNTYPED) == field.name.startswith("otherwise")
+
+
+def test_whole_numbers_say_who_a_record_is_of_whatever_their_size(written):
+    rows = [(2**53, 1.0), (2**53 + 1, 2.0), (2**53, 3.0), (7, 4.0)]
+    path = written("CREATE TABLE t (who INTEGER, y REAL)", rows=rows)
+    schema = Schema((), Column("y"), unit=Unit(("who",), 1))
+    with contextlib.closing(opened(path)) as source:
+        assert Dataset.from_source(source, schema).records == 3
+    nobody = written("INSERT INTO t VALUES (NULL, 1)")
+    with (
+        contextlib.closing(opened(nobody)) as source,
+        pytest.raises(InvalidData, match="record 5: column 'who'"),
+    ):
+        Dataset.from_source(source, schema)
 
 
 def test_numbers_are_exact_whatever_comes_before_them(written, read):

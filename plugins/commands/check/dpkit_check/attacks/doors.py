@@ -24,7 +24,7 @@ from dpkit_check.cases.regressors import RegressorCase, regressions
 from dpkit_check.cases.scenes import Pair, judged
 from dpkit_check.instrument import Answers
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
-from dpkit_core.noise.foreign import Door, Handed
+from dpkit_core import Door, Handed
 from dpkit_core.protocols import Regressor
 from dpkit_core.text import number_of
 
