@@ -25,7 +25,7 @@ from dpkit_core.commands.installed import Announced, InstalledCommands
 from dpkit_core.commands.options import note, print_json, until_nobody_reads
 from dpkit_core.commands.process import Stopped
 from dpkit_core.errors import BudgetSpent, CannotCompose, DpkitError, ReleaseNotShown, ReleaseNotWritten
-from dpkit_core.plugins.registry import ComponentRef
+from dpkit_core.plugins.kinds import ComponentRef
 
 _INTERNAL_ERROR = 1
 _WRONG_USE = 2

@@ -16,8 +16,9 @@ import attrs
 
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import DpkitError
+from dpkit_core.plugins.kinds import ComponentRef
 from dpkit_core.plugins.promises import Planning
-from dpkit_core.plugins.registry import ComponentRef, Registry
+from dpkit_core.plugins.registry import Registry
 from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
 from dpkit_core.privacy.events import Repeated, Sequence, events_in_words, examples
 from dpkit_core.protocols import Accountant, Iterates, Request, SelectionRequest

@@ -15,8 +15,8 @@ import typer
 from dpkit_core._version import __version__
 from dpkit_core.commands.options import Format, FormatOption, print_json
 from dpkit_core.errors import install
-from dpkit_core.plugins.kinds import KINDS, kind_named
-from dpkit_core.plugins.registry import ComponentRef, Registry, first_party
+from dpkit_core.plugins.kinds import KINDS, ComponentRef, kind_named
+from dpkit_core.plugins.registry import Registry, first_party
 from dpkit_core.plugins.resources import described, resources
 
 # Columns that a summary has on the narrowest of terminals.

@@ -19,7 +19,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from dpkit_core.errors import IncompatiblePlugin, UnknownName, install
-from dpkit_core.plugins.registry import ComponentRef, load_target
+from dpkit_core.plugins.kinds import ComponentRef
+from dpkit_core.plugins.registry import load_target
 from dpkit_core.plugins.resources import described, find_resource, resources
 
 #: The commands of dpkit that are not in the core, in the order of ``dpkit --help``: the distribution that has

@@ -39,7 +39,8 @@ from typing import TYPE_CHECKING
 import pluggy
 
 from dpkit_core.errors import BrokenPlugin, Declined, DpkitError, IncompatiblePlugin, Vetoed
-from dpkit_core.plugins.registry import ComponentRef, load_target
+from dpkit_core.plugins.kinds import ComponentRef
+from dpkit_core.plugins.registry import load_target
 
 if TYPE_CHECKING:
     from dpkit_core.pipeline.plan import Outcome, Plan

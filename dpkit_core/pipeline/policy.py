@@ -54,7 +54,7 @@ from dpkit_core.errors import AgainstPolicy, InvalidPolicy
 from dpkit_core.files.documents import read_toml
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.ledger import Ledger, Payer
-from dpkit_core.plugins.registry import canonical
+from dpkit_core.plugins.kinds import canonical
 from dpkit_core.privacy.budget import Budget
 
 if TYPE_CHECKING:

@@ -7,7 +7,9 @@ the protocols: commands that list parts do not import them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
+from importlib.metadata import EntryPoint
 
 import attrs
 
@@ -74,3 +76,97 @@ def kind_named(word: str, among: Collection[Kind] = KINDS) -> Kind:
             return kind
     known = ", ".join(f"{kind.name}s" for kind in among)
     raise UnknownName(f"there is no kind called {word!r}; the kinds are {known}")
+
+
+_UNKNOWN = "unknown"
+
+
+def canonical(distribution: str) -> str:
+    """Return a distribution's name as PEP 503 compares it: in lower case, with ``-`` for runs of ``-_.``.
+
+    >>> canonical("DPKit_Scorer.Kendall")
+    'dpkit-scorer-kendall'
+    """
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+@attrs.frozen
+class ComponentRef:
+    """A part before it is loaded: what its metadata contains.
+
+    Attributes
+    ----------
+    kind
+        As in the group of entry points, such as ``"scorers"``.
+    name
+        The entry point's name, which is the part's name.
+    target
+        The entry point's value, ``module:attribute``.
+    distribution, version, summary
+        Of the distribution that offers it; "unknown" where its metadata does not say.
+    """
+
+    kind: str
+    name: str
+    target: str
+    distribution: str = _UNKNOWN
+    version: str = _UNKNOWN
+    summary: str = ""
+
+    @classmethod
+    def from_entry_point(cls, entry_point: EntryPoint) -> ComponentRef:
+        """Return the reference of an entry point in a group ``dpkit.<kind>``."""
+
+        def fact(key: str, default: str) -> str:
+            if metadata is None or key not in metadata:
+                return default
+            return metadata[key]
+
+        try:
+            metadata = None if entry_point.dist is None else entry_point.dist.metadata
+        except FileNotFoundError:  # damaged: some versions of the finder return nothing, others say so
+            metadata = None
+        return cls(
+            kind=entry_point.group.removeprefix("dpkit."),
+            name=entry_point.name,
+            target=entry_point.value,
+            distribution=fact("Name", _UNKNOWN),
+            version=fact("Version", _UNKNOWN),
+            summary=fact("Summary", ""),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.name!r} ({self.distribution} {self.version})"
+
+    @property
+    def role(self) -> str:
+        """The name of the kind, such as ``"scorer"``."""
+        return kind_named(self.kind).name
+
+    @property
+    def qualified(self) -> str:
+        """The spelling that no other distribution can claim."""
+        return f"{self.distribution}:{self.name}"
+
+    @property
+    def module(self) -> str:
+        """The module to import."""
+        return self._target_parts[0]
+
+    @property
+    def attribute(self) -> str:
+        """The attribute to read from the module, dotted; empty for the module itself."""
+        return self._target_parts[1]
+
+    @property
+    def _target_parts(self) -> tuple[str, str]:
+        # An entry point may end in "[extra]", which installers have stopped honoring.
+        module, _, attribute = self.target.partition("[")[0].partition(":")
+        return module.strip(), attribute.strip()
+
+    def answers_to(self, name: str) -> bool:
+        """Return whether ``name``, plain or qualified, means this part."""
+        distribution, _, plain = name.rpartition(":")
+        return plain == self.name and (
+            not distribution or canonical(distribution) == canonical(self.distribution)
+        )

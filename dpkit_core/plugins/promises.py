@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 from dpkit_core._version import __version__
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import IncompatiblePlugin
-from dpkit_core.plugins.registry import ComponentRef
+from dpkit_core.plugins.kinds import ComponentRef
 from dpkit_core.protocols import (
     API,
     API_FLOOR,

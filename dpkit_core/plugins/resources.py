@@ -57,8 +57,8 @@ import attrs
 
 from dpkit_core.errors import AmbiguousName, BrokenPlugin, MissingDependency, UnknownName, install
 from dpkit_core.files.documents import read_toml
-from dpkit_core.plugins.kinds import kind_named
-from dpkit_core.plugins.registry import ComponentRef, load_target
+from dpkit_core.plugins.kinds import ComponentRef, kind_named
+from dpkit_core.plugins.registry import load_target
 
 FILES = ("recipes", "suites")
 

@@ -24,7 +24,7 @@ from dpkit_core.plugins.registry import load_target
 from dpkit_core.plugins.resources import find_resource, resources
 
 if TYPE_CHECKING:
-    from dpkit_core.plugins.registry import ComponentRef
+    from dpkit_core.plugins.kinds import ComponentRef
 
 #: Suffixes that may follow the one of the format.
 PACKED = frozenset({".gz", ".zst", ".bz2"})

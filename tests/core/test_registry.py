@@ -12,9 +12,9 @@ import pytest
 from dpkit_core.errors import AmbiguousName, BrokenPlugin, IncompatiblePlugin, UnknownName
 from dpkit_core.plugins import promises
 from dpkit_core.plugins import registry as registry_module
-from dpkit_core.plugins.kinds import KINDS, PARTS, kind_named
+from dpkit_core.plugins.kinds import KINDS, PARTS, ComponentRef, kind_named
 from dpkit_core.plugins.promises import PROTOCOLS, departures
-from dpkit_core.plugins.registry import ComponentRef, Registry
+from dpkit_core.plugins.registry import Registry
 from dpkit_core.protocols import Accountant, Scorer
 
 SCORER = """

@@ -3,7 +3,8 @@
 import pytest
 from arguments import assert_argued
 
-from dpkit_core.plugins.registry import ComponentRef, Registry
+from dpkit_core.plugins.kinds import ComponentRef
+from dpkit_core.plugins.registry import Registry
 
 PARTS = [ref for ref in Registry().refs() if ref.distribution.startswith("dpkit-")]
 each_part = pytest.mark.parametrize("ref", PARTS, ids=lambda ref: ref.qualified)

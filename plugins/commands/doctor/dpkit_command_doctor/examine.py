@@ -19,7 +19,8 @@ import attrs
 from dpkit_command_doctor.probe import ProbeResult
 from dpkit_core.commands.installed import OWN, is_own
 from dpkit_core.pipeline.observers import left_out
-from dpkit_core.plugins.registry import ComponentRef, Registry
+from dpkit_core.plugins.kinds import ComponentRef
+from dpkit_core.plugins.registry import Registry
 from dpkit_core.plugins.resources import resources
 
 Status = Literal["ok", "broken", "incompatible", "ambiguous", "noisy", "slow"]

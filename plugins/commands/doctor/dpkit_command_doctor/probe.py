@@ -23,7 +23,8 @@ from typing import Literal, TextIO
 import attrs
 
 from dpkit_core.errors import BrokenPlugin, IncompatiblePlugin
-from dpkit_core.plugins.registry import ComponentRef, load_target
+from dpkit_core.plugins.kinds import ComponentRef
+from dpkit_core.plugins.registry import load_target
 
 # Reported, because they make a part slow to import; NumPy comes with dpkit.
 LARGE = ("scipy", "scipy.stats", "sklearn", "pandas", "numba", "jax", "torch")

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from dpkit_command_new.scaffold import PLACEHOLDER, Blueprint
-from dpkit_core.plugins.kinds import PARTS
-from dpkit_core.plugins.registry import ComponentRef, Registry
+from dpkit_core.plugins.kinds import PARTS, ComponentRef
+from dpkit_core.plugins.registry import Registry
 
 #: Paragraphs that begin like this are commands or headings, which hold for any part.
 TRUE_OF_ALL = ("    ", "`dpkit", "#")
