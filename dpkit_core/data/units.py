@@ -310,7 +310,7 @@ def truncated(parts: Sequence[Attendance], most: int) -> list[Booleans]:
     >>> one = Attendance(pa.array([b"ann"]), np.array([0, 0]), np.array([7, 7], np.uint64))
     >>> two = Attendance(pa.array([b"bob", b"ann"]), np.array([1, 0]), np.array([7, 7], np.uint64))
     >>> [each.tolist() for each in truncated([one, two], most=1)]
-    [[True, False], [False, True]]
+    [[False, False], [True, True]]
     """
     roster = Roster()
     for part in parts:

@@ -53,12 +53,12 @@ def test_types_are_those_that_are_declared(written):
 
 
 def test_whole_numbers_say_who_a_record_is_of_whatever_their_size(written):
-    rows = [(2**53, 1.0), (2**53 + 1, 2.0), (2**53, 3.0), (7, 4.0)]
-    path = written("CREATE TABLE t (who INTEGER, y REAL)", rows=rows)
-    schema = Schema((), Column("y"), unit=Unit(("who",), 1))
+    rows = [(2**53, 1, 1.0), (2**53 + 1, 1, 2.0), (2**53, 1, 3.0), (7, 1, 4.0)]
+    path = written("CREATE TABLE t (who INTEGER, x INTEGER, y REAL)", rows=rows)
+    schema = Schema((Column("x"),), Column("y"), unit=Unit(("who",), 1))
     with contextlib.closing(opened(path)) as source:
         assert Dataset.from_source(source, schema).records == 3
-    nobody = written("INSERT INTO t VALUES (NULL, 1)")
+    nobody = written("INSERT INTO t VALUES (NULL, 1, 1)")
     with (
         contextlib.closing(opened(nobody)) as source,
         pytest.raises(InvalidData, match="record 5: column 'who'"),
