@@ -461,9 +461,8 @@ def _exact_laws(neighboring: Neighboring) -> Iterator[tuple[Event, int, Exact]]:
 def _sides() -> Iterator[tuple[tuple[Event, ...], Event]]:
     """Yield two sides in either order, and the costlier one, which a record may be on."""
     for make, other in itertools.product(_SIDES, repeat=2):
-        for much, little in ((1.0, 0.05), (0.1, 0.02)):
-            for order in itertools.permutations((make(much), other(little))):
-                yield order, make(much)
+        for order in itertools.permutations((make(1.0), other(0.05))):
+            yield order, make(1.0)
 
 
 # What a side may release, by how much it costs.
