@@ -152,13 +152,13 @@ def write(lines: Sequence[Mapping[str, str]]) -> None:
 
 
 def markdown(lines: Iterable[Mapping[str, str]]) -> Iterator[str]:
-    yield "| row | dpkit | beside | CPU s | MB | goal | reached | grows as | what bounds it |"
-    yield "|---|---|---|---:|---:|---:|---:|---|---|"
+    yield "| row | dpkit | beside | CPU s | MB | goal | reached | what bounds it |"
+    yield "|---|---|---|---:|---:|---:|---:|---|"
     for line in lines:
         seconds, megabytes = (f"{line[f'ours, {u}']} / {line[f'peer, {u}']}" for u in ("CPU s", "MB"))
         work = f"{line['work']}; {line['size']}" if line["size"] else line["work"]
         cells = f"`{line['row']}`", work, line["peer"], seconds, megabytes, line["goal"], line["reached"]
-        yield f"| {' | '.join(cells)} | {line['grows as']} | {line['bound']} |"
+        yield f"| {' | '.join(cells)} | {line['bound']} |"
 
 
 def main() -> None:
