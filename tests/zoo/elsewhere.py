@@ -10,7 +10,18 @@ from typing import Any, ClassVar
 import attrs
 import numpy as np
 
-from dpkit_core import Dataset, Door, Handed, LinearModel, Meter, Neighboring, Request, StagePlan, Vector
+from dpkit_core import (
+    Dataset,
+    Door,
+    Handed,
+    LinearModel,
+    Meter,
+    Neighboring,
+    Request,
+    StagePlan,
+    Vector,
+    calibrate_events,
+)
 from dpkit_core.privacy.events import PureDP
 from zoo.rows import honest, lie
 from zoo.twins import changed, require_bounds, table
@@ -48,7 +59,11 @@ class Borrowed:
     def plan(self, request: Request, /) -> StagePlan:
         """Return what the library says that a fit costs."""
         require_bounds(request.schema)
-        event = PureDP(request.budget.epsilon, request.neighboring, proof=self.proof)
+
+        def events(epsilon: float) -> list[PureDP]:
+            return [PureDP(epsilon, request.neighboring, proof=self.proof)]
+
+        (event,) = events(calibrate_events(events, request))
         return StagePlan([event], event, foreign=[WHOSE])
 
     def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> LinearModel:
@@ -57,7 +72,7 @@ class Borrowed:
         with meter.foreign(event, whose=WHOSE, proof=self.proof) as lent:
             numbers = self.release(data, event, self.generator(lent))
         released = np.zeros(len(data.names) + 1)
-        released[: len(numbers)] = numbers
+        released[: len(numbers)] = numbers[: len(released)]
         return LinearModel(data.names, released[1:], float(released[0]) / 100)
 
     def generator(self, lent: Any) -> np.random.Generator:

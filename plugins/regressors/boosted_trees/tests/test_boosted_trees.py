@@ -15,9 +15,10 @@ from dpkit_check.audit import Audit, audit
 from dpkit_check.pytest import parametrize_with_checks
 from dpkit_check.trial import CheckFailed, Trial
 from dpkit_model_trees import TreesModel
+from dpkit_model_trees.drawing import Trees
 from dpkit_regressor_boosted_trees import BoostedTreesRegressor
 from dpkit_regressor_boosted_trees.cells import KnownColumn
-from dpkit_regressor_boosted_trees.factor import _products
+from dpkit_regressor_boosted_trees.factor import _products, released_factor
 from dpkit_regressor_boosted_trees.learning import Learning
 from dpkit_regressor_boosted_trees.line import ROW_UNITS, Descending, averaged_noise
 from dpkit_regressor_boosted_trees.losses.logistic import LogisticLoss
@@ -183,6 +184,46 @@ def test_products_for_the_factor_move_as_far_as_is_claimed_and_no_farther(relati
     others = every if relation is RO else [np.zeros(2)]
     farthest = max(float(np.linalg.norm(one - other)) for one in every for other in others)
     assert 0.999 * claimed < farthest <= claimed
+
+
+class Exact(Echo):
+    """A meter without noise."""
+
+    def gaussian(self, value: npt.ArrayLike, *, sensitivity: float, noise_multiplier: float) -> Matrix:
+        return np.asarray(value, dtype=np.float64)
+
+
+@pytest.mark.parametrize(("epsilon", "true", "found"), [
+    (1e4, 1.3, 1.3), (1e4, 0.4, 0.4), (1e4, 2.0, 1.5), (1e4, -1.0, 0.0), (0.01, 1.3, 1.0), (0.01, 0.0, 1.0),
+])  # fmt: skip
+def test_the_factor_is_that_of_least_squares_where_noise_is_small_and_else_1(
+    epsilon: float, true: float, found: float
+) -> None:
+    rng, facts = np.random.default_rng(0), schema(bounds=True, d=1)
+    said = rng.choice([-0.2, 0.2], 400)
+    left = (true - 1) * said + 0.05 * rng.normal(size=400)
+    records = Learning(np.zeros((1, 400), np.uint8), said + left, left * STEPS)
+    factor = released_factor(
+        attrs.make_class("Here", {"sum": attrs.field()})(lambda what: what.of(records)),
+        Trees(np.array([[0]]), np.array([[128]]), 1),
+        np.array([[-0.2, 0.2]]),
+        [KnownColumn(np.arange(254.0), Fences(0.0, 1.0), 0.1)],
+        clip=1.0,
+        settings=planned(facts, epsilon=epsilon).settings_as(BoostedTreesSettings),
+        meter=Exact(None, 0),
+    )
+    assert factor == pytest.approx(found, abs=0.03)
+
+
+def test_few_trees_travel_as_far_as_many_until_a_step_would_be_too_large() -> None:
+    plans = {trees: planned(schema(bounds=True), BoostedTreesRegressor(trees=trees)) for trees in (100, 1000)}
+    few, many = (plan.settings_as(BoostedTreesSettings) for plan in plans.values())
+    assert few.rule(1000.0) == many.rule(1000.0)
+    assert few.rule(1e6).travel == 1.5 * few.trees / 2**4
+    assert (few.rounds, many.rounds) == (100, 200)
+    for step, releases in (("line", "rounds"), ("trees", "trees")):
+        spent = [getattr(each, releases) / each.multiplier(step) ** 2 for each in (few, many)]
+        assert spent[0] == pytest.approx(spent[1], rel=1e-3)
 
 
 def counts(relation: Neighboring = AR, *, bounds: bool, d: int = 2) -> Schema:
