@@ -23,8 +23,11 @@ to which are added those of
 - the slope of a line, of deviation s: s^2 times the variance of its positions.
 
 The *threshold* is the 1 - .05 / (number of columns) quantile of the gamma distribution with these moments.
-Later trees correct the noise of earlier ones, so it is rather high. Nothing here is about columns that are
-related to those that matter: they tell something of the target. It is post-processing of what was released.
+Later trees correct the noise of earlier ones, so it is rather high. Of listed categories it takes for granted
+that they are about equally frequent, because their shares are not released: the slope of one that is rare or
+absent wanders farther, and lifts such a column above its threshold more often. Nothing here is about columns
+that are related to those that matter: they tell something of the target. It is post-processing of what was
+released.
 """
 
 from __future__ import annotations
@@ -244,8 +247,9 @@ def listed(found: Mapping[str, Importance]) -> tuple[tuple[str, ...], tuple[tupl
     if not known:
         return ("feature", "importance"), rows, more.replace("others", "less important features")
     sentence = (
-        f" Noise alone lifts a column above the last number in at most one table of {1 / LEVEL:.0f} or so. "
-        "It tells nothing of columns that are related to others."
+        f" Noise alone lifts a column above the last number in at most one table of {1 / LEVEL:.0f} or so; "
+        "a column of categories more often if some of them are rare or absent. It tells nothing of columns "
+        "that are related to others."
     )
     return ("column", "importance", "noise alone, 95 %"), rows, sentence + more
 

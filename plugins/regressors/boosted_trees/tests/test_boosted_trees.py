@@ -786,3 +786,17 @@ def test_columns_without_effect_are_told_from_noise_once_in_twenty_tables_at_mos
         false += sum(found.values())
     assert strong >= 18
     assert false <= stats.binom.isf(1e-3, 20, 0.05)  # of 420 columns
+
+
+@pytest.mark.slow
+def test_a_hashed_column_without_effect_is_not_told_from_noise_by_its_empty_buckets() -> None:
+    """Before, it was in three of three: the slope of a bucket that nobody has wanders farther than others."""
+    schema = Schema([Column("x"), Column("hashed", "categorical", buckets=16)], Column("y"))
+    plan = compose(regressor=BoostedTreesRegressor(trees=200)).plan(schema, Budget(1.0, 1e-6))
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        x = rng.uniform(20, 90, 6000)
+        table = {"x": x, "hashed": rng.choice(["one", "two"], 6000), "y": 2 * x + rng.gamma(1, 30, 6000)}
+        data = Dataset.from_frame(pd.DataFrame(table), schema)
+        model = plan.run(data, randomness=Randomness.from_seed(seed)).model
+        assert {name: one.told for name, one in model.columns.items()} == {"x": True, "hashed": False}
