@@ -133,7 +133,7 @@ class GrpcTransport:
     """How a party reaches the server; a ``Transport``. To be closed.
 
     A call that the connection fails is sent again, as it is, until the patience is over: so a server that is
-    started again in time loses nobody.
+    started again in time loses nobody, unless some had an answer from it for which others still wait.
 
     Attributes
     ----------
