@@ -73,6 +73,9 @@ _CELLS, _FINEST = 2**20, 1e-7
 # Pure mechanisms of larger epsilon, and Gaussians of larger precision, are left to Renyi divergences.
 _EPSILON_LIMIT, _PRECISION_LIMIT = 60.0, 1e4
 
+# Of Gaussians on samples, whose losses are rare and large: a grid for both has too many cells beyond.
+_SAMPLED_LIMIT = 100.0
+
 # How many standard deviations of a Gaussian the grid covers; the tail beyond has mass 1e-19.
 _DEVIATIONS = 9.0
 
@@ -239,6 +242,8 @@ def _composed(spent: Iterable[tuple[Event, int]]) -> tuple[PrivacyLossDistributi
     with np.errstate(over="ignore"):  # the library takes logarithms of what underflowed
         parts = (pair.distribution(step) for pair in pairs)
         whole = functools.reduce(lambda total, part: total.compose(part), parts)
+        if not math.isfinite(whole.get_delta_for_epsilon(math.inf)):  # a convolution went out of range
+            return None
     return whole, 2.0**-37 + 2.0**-48 * sum(pair.count for pair in pairs)
 
 
@@ -255,7 +260,7 @@ def _pairs(spent: Iterable[tuple[Event, int]]) -> list[_Pair]:
         match event:
             case Gaussian() if (square := _precision(event)) <= _PRECISION_LIMIT:
                 precision += count * square
-            case PoissonSampled(event=Gaussian()) if (square := _precision(event.event)) <= _PRECISION_LIMIT:
+            case PoissonSampled(event=Gaussian()) if (square := _precision(event.event)) <= _SAMPLED_LIMIT:
                 pairs.append(_sampled(square, event.rate, count))
             case ExponentialMechanism() if event.epsilon <= _EPSILON_LIMIT:
                 picks.append((event.epsilon, count))

@@ -268,3 +268,11 @@ def test_no_parameter_breaks_the_arithmetic(kind, exponent, count, rate):
     for result in (spent.epsilon(1e-9), spent.epsilon(0.0), spent.delta(0.0), spent.delta(1.0)):
         assert result >= 0
     assert spent.epsilon(1e-9) <= RdpAccountant().compose(event, count).epsilon(1e-9) * (1 + 1e-9)
+
+
+def test_samples_with_little_noise_are_left_to_renyi_divergences():
+    """The grid had 2 * 10^8 cells, 12 GB, and no finite mass, by which epsilon would have been 0."""
+    event = PoissonSampled(1e-9, Gaussian(10.0**-1.9))
+    spent, renyi = FRESH.compose(event, 10**4), RdpAccountant().compose(event, 10**4)
+    assert 0 < spent.epsilon(1e-9) <= renyi.epsilon(1e-9) * (1 + 1e-9)
+    assert spent.epsilon(1e-9) > renyi.epsilon(1e-9) / 2
