@@ -23,6 +23,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from dpkit_check.trial import TooMany
 from dpkit_check.worlds import SIZES, Pair, Population
 from dpkit_core.arrays import Matrix, Vector
 from dpkit_core.data.dataset import Dataset
@@ -218,8 +219,11 @@ class _Search:
         return pair
 
     def _strain(self, pair: Pair) -> dict[str, float]:
-        first, second = map(self._value, pair.tables())
         self.evaluations += 1
+        try:
+            first, second = map(self._value, pair.tables())
+        except TooMany:
+            first = second = np.zeros(1)
         sizes = float(np.abs(first).max()), float(np.abs(second).max())
         finite = all(map(math.isfinite, sizes))
         slack = ROUNDING * max(sizes) if finite else 0.0
@@ -368,5 +372,7 @@ def jumps(
         return bent(asked(a), asked(m), asked(b))
 
     most = len(table) - 1
+    if most < 4:  # between which there is nothing to halve
+        return
     for high in dict.fromkeys((steepest(movement, most), most_bent(bend, movement, most))):
         yield Pair(table[:high], high - 1, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -478,8 +479,8 @@ def _outcome(
     if check.thorough_only and trial.effort == 1:
         return "skipped", Evidence("left to the thorough run")
     try:
-        # Overflow inside a part is the part's affair: what it returns is judged.
-        with np.errstate(all="ignore"):
+        # Overflow inside a part is the part's affair, as is what it prints: what it returns is judged.
+        with np.errstate(all="ignore"), open(os.devnull, "w") as sink, contextlib.redirect_stdout(sink):
             return "passed", run(make, trial)
     except NotApplicable as reason:
         return "skipped", Evidence(str(reason))
