@@ -227,7 +227,8 @@ def _dots(profile: Callable[[Floats], Floats], lowest: float, highest: float, st
     return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, low, high, deltas)
 
 
-def _composed(spent: Iterable[tuple[Event, int]]) -> tuple[PrivacyLossDistribution, float] | None:
+@functools.lru_cache(maxsize=4)
+def _composed(spent: tuple[tuple[Event, int], ...]) -> tuple[PrivacyLossDistribution, float] | None:
     """Return the distribution without leaked deltas, and its rounding error; None if there is none."""
     pairs = _pairs(spent)
     if not pairs:

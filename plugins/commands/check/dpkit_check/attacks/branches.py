@@ -26,7 +26,7 @@ import attrs
 import numpy as np
 
 from dpkit_check.attacks.draws import share
-from dpkit_check.cases.parts import chooses, class_of, each_variant, kind_of, two_options
+from dpkit_check.cases.parts import chooses, class_of, each_variant, kind_of, together, two_options
 from dpkit_check.cases.plans import REFUSALS, denial, failure_allowed
 from dpkit_check.cases.regressors import RegressorCase, filtered, left_of, served
 from dpkit_check.cases.scenes import Case, judged
@@ -164,7 +164,7 @@ def _all_variants(
     """Return what makes the part, with which options; and on what those are tried that choose a method."""
     if kind == "accountant":
         return (make,), {}
-    variants = (*each_variant(make), *two_options(make), *_by_words(make, constants))
+    variants = (*each_variant(make), *two_options(make), *together(make), *_by_words(make, constants))
     if kind == "selector":
         return variants, {}
     methods: dict[int, Sequence[Any]] = {v: METHODS for v, one in enumerate(variants) if chooses(one, make)}

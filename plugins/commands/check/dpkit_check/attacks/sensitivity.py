@@ -12,7 +12,7 @@ from dpkit_check.cases.iterates import IterateCase, iterate_scorings
 from dpkit_check.cases.plans import ADD_REMOVE, denial
 from dpkit_check.cases.scenes import judged
 from dpkit_check.cases.scorers import ScorerCase, scorer_of_tables, scorings
-from dpkit_check.climb import MOST, NORMS, ROUNDING, SensitivityAttack, attack_sensitivity, jumps, repeating
+from dpkit_check.climb import NORMS, ROUNDING, SensitivityAttack, attack_sensitivity, jumps, repeating
 from dpkit_check.options import variants
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
 from dpkit_check.worlds import (
@@ -21,7 +21,6 @@ from dpkit_check.worlds import (
     Population,
     box,
     classified,
-    largest,
     lattice,
     schemas,
     takes_classes,
@@ -348,7 +347,7 @@ def _jumps(case: ScorerCase, rng: np.random.Generator) -> list[Pair]:
 
     return [
         pair
-        for table in repeating(population, rng, largest(case.part, MOST + 1) - 1)
+        for table in repeating(population, rng, case.part)
         for pair in jumps(
             table,
             partial(scores, table=table),
