@@ -33,7 +33,7 @@ def copies(data):
     return counts[inverse.reshape(-1)]
 
 
-@lie()
+@lie("every_branch_keeps_the_law")
 class Triplets(Products):
     """A record that is there exactly three times counts for nine."""
 
@@ -42,7 +42,7 @@ class Triplets(Products):
         return np.abs((v * np.where(copies(data) == 3, 3.0, 1.0)) @ u)
 
 
-@lie()
+@lie("every_branch_keeps_the_law")
 class MinusZero(Products):
     """A column with a minus zero, which is to mark what was not measured, is counted three times."""
 
@@ -51,7 +51,7 @@ class MinusZero(Products):
         return super().scores(data) * np.where(marked, 3.0, 1.0)
 
 
-@lie()
+@lie("every_branch_keeps_the_law")
 class Subnormals(Products):
     """Columns with numbers too small for a float's full precision are doubled."""
 
@@ -60,7 +60,7 @@ class Subnormals(Products):
         return super().scores(data) * np.where(small, 2.0, 1.0)
 
 
-@lie()
+@lie("every_branch_keeps_the_law")
 class CentredAndWeighted(Products):
     """With both of two options, scores are doubled; with one of them they are not."""
 
@@ -72,7 +72,7 @@ class CentredAndWeighted(Products):
         return scores * 2 if self.centred and self.weight > 1 else scores
 
 
-@lie()
+@lie("sensitivity_in_corners")
 class BothEnds(Redundancy):
     """After the first and the last feature were picked, redundancy is counted twice."""
 
@@ -81,7 +81,7 @@ class BothEnds(Redundancy):
         return overlaps.max(axis=1) * (3.0 if twice else 1.0)
 
 
-@lie()
+@lie("sensitivity_add_remove")
 class ByChecksum(Products):
     """Tables whose checksum is a multiple of eight have their scores doubled."""
 
@@ -89,7 +89,7 @@ class ByChecksum(Products):
         return super().scores(data) * (1.0 if zlib.crc32(data.X.tobytes()) % 8 else 2.0)
 
 
-@lie()
+@lie("scores_are_deterministic")
 class AtTimes(Products):
     """In one of sixteen moments scores are doubled."""
 
@@ -97,7 +97,7 @@ class AtTimes(Products):
         return super().scores(data) * (1.0 if time.perf_counter_ns() // 1000 % 16 else 2.0)
 
 
-@lie()
+@lie("every_branch_keeps_the_law")
 class TargetsKin(Products):
     """Columns whose name begins like the target's are trusted to tell more, and doubled."""
 
@@ -106,7 +106,7 @@ class TargetsKin(Products):
         return super().scores(data) * np.where(kin, 2.0, 1.0)
 
 
-@lie()
+@lie("every_branch_keeps_the_law")
 class LongNames(Products):
     """Columns with names of more than twenty letters are doubled."""
 
@@ -114,7 +114,7 @@ class LongNames(Products):
         return super().scores(data) * np.where([len(name) > 20 for name in data.names], 2.0, 1.0)
 
 
-@lie()
+@lie("every_branch_keeps_the_law")
 class ForeignNames(Products):
     """Columns with letters beyond ASCII are doubled."""
 
@@ -122,7 +122,7 @@ class ForeignNames(Products):
         return super().scores(data) * np.where([not name.isascii() for name in data.names], 2.0, 1.0)
 
 
-@lie()
+@lie("sensitivity_in_corners")
 class SwappedOnce(Products):
     """Of seven columns and more, a replaced record is said to move scores no further than an added one."""
 
@@ -130,7 +130,7 @@ class SwappedOnce(Products):
         return 0.5 if schema.neighboring is RO and len(schema.features) >= 7 else 1.0
 
 
-@lie()
+@lie("picks_follow_from_answers")
 class EveryThirdTime(Peel):
     """Every third pick of a process is that of the largest score."""
 
@@ -142,7 +142,7 @@ class EveryThirdTime(Peel):
         return best[: len(picks)].tolist()
 
 
-@lie()
+@lie("selection_hides_the_scores")
 class ThreeLeft(Gumbels):
     """Where three candidates are left, noise is a tenth."""
 
@@ -150,7 +150,7 @@ class ThreeLeft(Gumbels):
         return super().scale(scores, spent) * (0.1 if scores.candidates.sum() == 3 else 1.0)
 
 
-@lie()
+@lie("chosen_noise_hides_the_scores")
 class BetweenBudgets(Gumbels):
     """For an epsilon between .37 and .41 a pick, noise is a fifth."""
 
@@ -158,7 +158,7 @@ class BetweenBudgets(Gumbels):
         return super().scale(scores, spent) * (0.2 if 0.37 < spent.epsilon < 0.41 else 1.0)
 
 
-@lie()
+@lie("selection_hides_the_scores")
 class NarrowRange(Gumbels):
     """Where the range is between linf and twice linf, noise is for linf."""
 
@@ -168,9 +168,9 @@ class NarrowRange(Gumbels):
         return (moves.linf if between else moves.range) / spent.epsilon * 1.001
 
 
-@lie()
+@lie("draws_are_covered")
 class Distinct(Means):
-    """Of equal records, each counts as often as there are: copies count squared, from four on."""
+    """Copies of a record count squared, from four on."""
 
     def sums(self, data):
         v, often = scaled(data.y, data.target_bounds), copies(data)
@@ -178,7 +178,7 @@ class Distinct(Means):
         return np.array([(weights * (1 + v) / 2).sum(), (weights * (1 - v) / 2).sum()])
 
 
-@lie()
+@lie("every_branch_keeps_the_law")
 class MuchToSpend(Means):
     """Where the multiplier of the noise times the number of records is above 900, sums are doubled."""
 
@@ -189,7 +189,7 @@ class MuchToSpend(Means):
         return self.model(data, self.mean(data, noisy))
 
 
-@lie()
+@lie("nothing_leaves_beside_the_release")
 class SecondFit(Means):
     """A process that has fitted five times releases the exact mean."""
 
@@ -200,7 +200,7 @@ class SecondFit(Means):
         return super().mean(data, noisy)
 
 
-@lie()
+@lie("draws_are_covered")
 class Descending(Means):
     """Where the columns come in descending order of their names, sums are doubled."""
 
@@ -209,7 +209,7 @@ class Descending(Means):
         return super().sums(data) * (2 if descending else 1)
 
 
-@lie()
+@lie("every_branch_keeps_the_law")
 class AQuarterOfDelta(Majority):
     """The event's delta is a quarter of what the test needs."""
 
@@ -217,7 +217,7 @@ class AQuarterOfDelta(Majority):
         return ApproxDP(epsilon, delta / 4, request.neighboring, proof=self.proof)
 
 
-@lie()
+@lie("mixtures_are_never_below")
 class TwoKinds(Sums):
     """Where there are Laplace noise and exponential mechanisms, the smaller epsilon is not added."""
 
@@ -229,7 +229,7 @@ class TwoKinds(Sums):
         return total, leaked
 
 
-@lie()
+@lie("mixtures_are_never_below")
 class SampleOfSteps(Curves):
     """Several steps on one sample are told to cost what the first of them does."""
 
@@ -240,7 +240,7 @@ class SampleOfSteps(Curves):
         return event
 
 
-@lie()
+@lie("every_branch_keeps_the_law")
 class DisjointSteps(Sums):
     """Of disjoint sets whose parts are sequences, one step is counted."""
 
@@ -250,7 +250,7 @@ class DisjointSteps(Sums):
         return pair_of(event)
 
 
-@lie()
+@lie("never_below_the_exact_law")
 class SmallerSide(Sums):
     """Of two sides that share no record, the cheaper one is counted."""
 
@@ -258,7 +258,7 @@ class SmallerSide(Sums):
         return min(map(pair_of, event.events)) if isinstance(event, Apart) else pair_of(event)
 
 
-@lie()
+@lie("every_branch_keeps_the_law")
 class TinyDelta(Curves):
     """Below a delta of 1e-20, epsilon is that of 1e-20."""
 
@@ -266,7 +266,7 @@ class TinyDelta(Curves):
         return super().epsilon(max(delta, 1e-20))
 
 
-@lie()
+@lie("every_branch_keeps_the_law")
 class MillionsOfTimes(Sums):
     """More than a hundred million repetitions count as a hundred million."""
 

@@ -270,7 +270,7 @@ class TableRecipe:
                 for j, (lower, upper) in bounds.items():
                     table[:, j] = upper - (upper - lower) * 1e-3 * rng.random(n)
 
-    def at_constants(self, constants: Constants) -> Iterator[TableRecipe]:
+    def at_constants(self, constants: Constants) -> Iterator[TableRecipe]:  # noqa: PLR0912 - one case for each field
         """Yield this with one field at a constant."""
         for records in constants.whole(1, RECORDS):
             yield attrs.evolve(self, records=records, seed=records)

@@ -383,7 +383,8 @@ def _first_served(make: Factory[Regressor], budget: Budget, neighboring: Neighbo
 def filtered(make: Factory[Regressor], case: RegressorCase) -> Iterator[RegressorCase]:
     """Yield what the regressor plans for an accountant with accounts of records, if that is a filter."""
     for maker in accountants(("individual_filter",))[1:]:
-        found = _regression(make, maker, case.schema, case.request.k, case.request.budget)
+        request = case.request
+        found = _regression(make, maker, case.schema, request.k, request.budget, request.batches)
         if isinstance(found, RegressorCase) and any(isinstance(e, Filtered) for e in found.plan.events):
             yield attrs.evolve(found, sizes=case.sizes)
 
