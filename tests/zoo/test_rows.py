@@ -51,7 +51,7 @@ ALONE = {
 }  # fmt: skip
 
 #: Attacks without a row: most are of a rule of the house, not of a claim, and lies that they find are in the
-#: kit's tests, in those of parts, and among published ones. Of none of them is a lie known that only it finds.
+#: kit's tests, in those of parts, and among published ones. No lie is known that only one of them finds.
 #: What ``totals_are_monotone`` and ``epsilon_and_delta_agree`` found, others found as well.
 WITHOUT_ROW = {
     "check_protocol", "check_options_are_frozen_data", "check_documented", "check_import_is_cheap",
