@@ -11,7 +11,7 @@ import functools
 import importlib.metadata
 import os
 import sys
-from importlib.metadata import EntryPoints
+from importlib.metadata import EntryPoint
 
 import attrs
 
@@ -35,10 +35,11 @@ def _changed(place: str) -> int | None:
 @functools.lru_cache(maxsize=64)
 def _installed(group: str, places: _Places) -> tuple[ComponentRef, ...]:
     # A set, because a folder that is on sys.path twice offers everything twice.
-    found = {ComponentRef.from_entry_point(point) for point in _entry_points(places).select(group=group)}
+    found = {ComponentRef.from_entry_point(point) for point in _entry_points(places).get(group, ())}
     return tuple(sorted(found, key=attrs.astuple))
 
 
 @functools.lru_cache(maxsize=1)
-def _entry_points(places: _Places) -> EntryPoints:
-    return importlib.metadata.entry_points()
+def _entry_points(places: _Places) -> dict[str, tuple[EntryPoint, ...]]:
+    found = importlib.metadata.entry_points()
+    return {group: tuple(found.select(group=group)) for group in found.groups}
