@@ -216,6 +216,21 @@ def test_records_are_ordered_by_unit_then_number_then_place(size):
         assert {*equal, *(at - 1 for at in equal)} <= {*tied.tolist()}
 
 
+def test_spaces_around_nothing_are_those_that_python_strips():
+    spaces = [chr(code) for code in range(0x110000) if chr(code).isspace()]
+    for space in (*spaces, "\u200b", "_"):
+        entry = [f"{space}NA{space}"]
+        assert read(entry) == (None if space in spaces else entry)
+
+
+def test_one_unit_more_moves_its_own_records_alone():
+    """The exhaustive run draws 1e5 tables."""
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        require_stable(rng)
+
+
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(1, 21))
 def test_one_unit_more_moves_its_own_records_alone_in_many_tables(seed):
     rng = np.random.default_rng(seed)
