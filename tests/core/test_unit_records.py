@@ -198,6 +198,8 @@ def test_identifiers_are_numbered_alike_however_often_it_is_done(monkeypatch):
 
 
 def test_a_table_without_records_has_no_units():
+    with pytest.raises(InvalidData, match="the table has 0 rows"):
+        Dataset.from_frame(framed(np.zeros((0, 2)), np.zeros(0), np.zeros(0, int)), schema_of())
     roster = Roster()
     roster.tell(joined([pa.array([], pa.string())]))
     assert not len(roster.codes())
@@ -344,6 +346,13 @@ def test_whose_a_record_is_depends_on_its_own_entry_alone(column, entries):
     alone = [read(column([entry])) for entry in entries]
     together = None if None in alone else [text for (text,) in alone]
     assert read(column(entries)) == together
+
+
+@pytest.mark.parametrize("units", [np.array([1.0, 2.0]), pd.Series([1, None])], ids=["NumPy", "pandas"])
+def test_floats_are_refused_by_their_type(units):
+    """Pandas makes them of whole numbers where one is missing, so that no record would be to blame."""
+    with pytest.raises(InvalidData, match=r"holds double; give text or whole numbers .*astype\('Int64'\)"):
+        Dataset.from_arrays(np.zeros((2, 2)), np.zeros(2), schema_of(), units=units)
 
 
 @pytest.mark.parametrize("entry", [None, "", "  ", True, 0.5, float("nan"), "NA"], ids=repr)
