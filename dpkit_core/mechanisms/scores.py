@@ -6,7 +6,9 @@ of what was released before. So the steps compose adaptively.
 *Numbers.* Let m(x) be what the model says, y the target.
 
 1. Where the target lies (``mechanisms.cells``), as if it had no bounds: the *center* y0, its mean, and the
-   *cap* c, such that [y0 - c, y0 + c] reaches from its .005- to its .995-quantile, as released.
+   *cap* c, such that [y0 - c, y0 + c] reaches from its .005- to its .995-quantile, as released. Cells
+   are cut to the target's public bounds first, since noise may be beyond them: a cap that no target reaches
+   has more noise and tells no more.
 2. The second moments of
 
        v = (1, a u, a u^2, d q),   u = (y - y0) / c cut to [-1, 1],   q = min((y - m(x))^2, c^2) / c^2,
@@ -115,9 +117,16 @@ def score_events(
 
 
 def score_of_numbers(
-    meter: Meter, data: Summable[Block], predict: Predictor, events: tuple[Gaussian, ...]
+    meter: Meter,
+    data: Summable[Block],
+    predict: Predictor,
+    events: tuple[Gaussian, ...],
+    bounds: tuple[float, float] | None = None,
 ) -> Score:
-    """Return the score of a model of a number; emits ``events``, those of ``score_events``."""
+    """Return the score of a model of a number; emits ``events``, those of ``score_events``.
+
+    ``bounds`` are those of the target, if it has any.
+    """
     neighboring = events[0].neighboring
     (cells,) = private_cells(
         meter,
@@ -129,7 +138,7 @@ def score_of_numbers(
         neighboring=neighboring,
         planned=1,
     )
-    center, cap, beyond = _capped(cells)
+    center, cap, beyond = _capped(cells, bounds or (-math.inf, math.inf))
     found = cells.found and 0 < cap < math.inf
     rows = functools.partial(score_rows, predict=predict, center=center, cap=cap if found else 1.0)
     multiplier = events[-1].noise_multiplier
@@ -158,14 +167,16 @@ def score_of_classes(
     return Score(tuple(noisy.ravel().tolist()), event.noise_multiplier * event.sensitivity)
 
 
-def _capped(cells: Cells) -> tuple[float, float, float]:
+def _capped(cells: Cells, bounds: tuple[float, float]) -> tuple[float, float, float]:
     """Return center, cap and the share of records beyond it."""
+    cells = attrs.evolve(cells, edges=np.clip(cells.edges, *bounds))
     low, high = cells.quantiles(np.array([TAIL, 1 - TAIL])).tolist()
     middles = np.clip(cells.edges[:-1] / 2 + cells.edges[1:] / 2, low, high)
     center = float(cells.shares @ middles)
     cap = max(high - center, center - low)
     below = np.concatenate([[0.0], np.cumsum(cells.shares)])
-    ends = np.interp([center - cap, center + cap], cells.edges, below / below[-1])
+    reach = cap * (1 + 2.0**-40)  # whatever is at a bound is not beyond it
+    ends = np.interp([center - reach, center + reach], cells.edges, below / below[-1])
     return center, cap, max(0.0, float(1 - ends[1] + ends[0]))
 
 

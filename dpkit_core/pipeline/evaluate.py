@@ -181,9 +181,11 @@ def evaluated(meter: Meter, data: AnyDataset, model: Model, plan: PlannedEvaluat
     """Return how good a model is on records, of the features that it uses."""
     own = model.to_document()["kind"] in {*CORE_KINDS, *OWN_KINDS}
     predict = model.predict if own else functools.partial(_one_by_one, predict=model.predict)
-    score_of = score_of_numbers if plan.classes is None else score_of_classes
-    score: Score = score_of(meter, data, predict, plan.events)
-    measure = CAPPED_R2 if plan.classes is None else ACCURACY
+    score: Score
+    if plan.classes is None:
+        measure, score = CAPPED_R2, score_of_numbers(meter, data, predict, plan.events, data.target_bounds)
+    else:
+        measure, score = ACCURACY, score_of_classes(meter, data, predict, plan.events)
     return Evaluation(measure, records=plan.records, of=plan.of, **attrs.asdict(score, recurse=False))
 
 

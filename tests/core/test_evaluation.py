@@ -232,6 +232,17 @@ def test_classes_are_scored_by_accuracy(schema):
     assert found.number == pytest.approx(2000, rel=0.2)
 
 
+def test_the_cap_reaches_no_farther_than_the_public_bounds_of_the_target():
+    bounded = Schema.numeric(["a", "b"], "y", {"a": (-1, 1), "b": (-1, 1), "y": (-2, 2)})
+    caps = []
+    for schema in (SCHEMA, bounded):
+        _, release = scored(schema, data=line(4000, schema=schema))
+        caps.append(release.evaluation.cap)
+    assert caps[1] <= abs(release.evaluation.center) + 2 < caps[0]
+    assert release.evaluation.beyond == 0
+    assert release.evaluation.score().low > 0.4
+
+
 def test_a_unit_is_on_one_side_and_the_total_is_for_all_its_records():
     schema = attrs.evolve(SCHEMA, unit=Unit(("who",), 4))
     plan = compose(regressor="winsorized_least_squares").plan(schema, BUDGET, evaluate=0.2)
@@ -424,9 +435,9 @@ def test_it_reads_the_sides_in_the_release_and_not_in_a_schema(monkeypatch):
 
 
 def spy(seen):
-    def score(meter, data, predict, events):
+    def score(meter, data, *more):
         seen.append(data.records)
-        return score_of_numbers(meter, data, predict, events)
+        return score_of_numbers(meter, data, *more)
 
     return score
 
