@@ -312,6 +312,14 @@ def test_half_of_a_sensitivity_of_counts_is_refuted_by_the_kit(
         check_draws_are_covered.run(partial(BoostedTreesRegressor, trees=3, loss="poisson"), Trial(seed=0))
 
 
+@pytest.mark.slow
+def test_half_of_the_sensitivity_of_the_factor_is_refuted_by_the_kit(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = BoostedTreesSettings.factor_sensitivity.fget
+    monkeypatch.setattr(BoostedTreesSettings, "factor_sensitivity", property(lambda s: whole(s) / 2))
+    with pytest.raises(CheckFailed, match="protects values that move by"):
+        check_draws_are_covered.run(partial(BoostedTreesRegressor, trees=3, depth=2), Trial(seed=0))
+
+
 def audited(relation: Neighboring) -> Audit:
     """Audit whole releases: what trees say of a record with the largest count, alone in its category."""
     category = Column("c", "categorical", categories=("a", "b"))
