@@ -131,11 +131,7 @@ def fitted_line(
     # Shrink by what noise alone would explain (James and Stein 1961).
     slopes = slopes * (max(0.0, 1 - explained / length) if length else 0.0)
     target = start.target
-    curvatures = [
-        # Nobody may have the bucket of a hashed column.
-        _lower(0.0 if feature.buckets else CLIP_RANK * FEATURES**2 * column.square / radius**2)
-        for feature, column in zip(data.features, columns, strict=True)
-    ]
+    curvatures = [_lower(CLIP_RANK * FEATURES**2 * column.least / radius**2) for column in columns]
     moved = {each: math.sqrt(averaged_noise(step, momentum, each, rounds)) for each in {*curvatures}}
     deviations = noise * np.array([moved[each] for each in curvatures])
     line = WinsorizedLinearModel(

@@ -170,6 +170,28 @@ def test_sensitivities_are_reached_and_never_passed(relation: Neighboring, bound
 
 
 @RELATIONS
+def test_categories_add_to_the_start_what_is_claimed_and_never_more(relation: Neighboring) -> None:
+    columns = [Column(name, "categorical", categories=("a", "b", "c")) for name in ("c", "d")]
+    facts = Schema((*columns, Column("x", lower=-1, upper=1)), Column("y", lower=-1, upper=1), relation)
+    plan = planned(facts, Fewer(), epsilon=1e4)
+    assert plan.settings_as(BoostedTreesSettings).categorical == 2
+    start, largest = steps_of(plan, facts).index("start"), 0.0
+    rng = np.random.default_rng(0)
+    for seed in range(60):
+        one_of_each = [rng.multinomial(1, [1 / 3] * 3, 4) for _ in columns]
+        X = np.column_stack([*one_of_each, np.ones(4)])
+        if seed % 4 == 0:  # more categories than columns, as nobody has
+            X[-1] = rng.choice([0.0, 1.0, 2.0], 7)
+        y = rng.choice([-1.0, 1.0], 4)
+        others = np.array([0, 1, 3]) if relation is RO else np.arange(4)
+        one, two = (Dataset.from_arrays(X[rows], y[rows], facts) for rows in (np.arange(3), others))
+        ratio = ratios(one, two, plan, seed, Fewer())[start]
+        assert ratio <= 1 + 1e-12
+        largest = max(largest, ratio)
+    assert largest > 0.999
+
+
+@RELATIONS
 def test_products_for_the_factor_move_as_far_as_is_claimed_and_no_farther(relation: Neighboring) -> None:
     claimed = planned(schema(relation, bounds=True)).settings_as(BoostedTreesSettings).factor_sensitivity
     ends = np.array([-(2**29), -STEPS, -1, 0, 5, STEPS // 2, STEPS, 2**29], dtype=np.int32)
@@ -288,6 +310,14 @@ def test_half_of_a_sensitivity_of_counts_is_refuted_by_the_kit(
     # The kit keeps plans: no other test is to have this factory.
     with pytest.raises(CheckFailed, match="protects values that move by"):
         check_draws_are_covered.run(partial(BoostedTreesRegressor, trees=3, loss="poisson"), Trial(seed=0))
+
+
+@pytest.mark.slow
+def test_half_of_the_sensitivity_of_the_factor_is_refuted_by_the_kit(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = BoostedTreesSettings.factor_sensitivity.fget
+    monkeypatch.setattr(BoostedTreesSettings, "factor_sensitivity", property(lambda s: whole(s) / 2))
+    with pytest.raises(CheckFailed, match="protects values that move by"):
+        check_draws_are_covered.run(partial(BoostedTreesRegressor, trees=3, depth=2), Trial(seed=0))
 
 
 def audited(relation: Neighboring) -> Audit:
@@ -788,15 +818,24 @@ def test_columns_without_effect_are_told_from_noise_once_in_twenty_tables_at_mos
     assert false <= stats.binom.isf(1e-3, 20, 0.05)  # of 420 columns
 
 
+RARE = {"six": [0.5, 0.3, 0.15, 0.04, 0.009, 0.001], "three": [0.98, 0.01, 0.01], "absent": [0.6, 0.4, 0, 0]}
+
+
 @pytest.mark.slow
-def test_a_hashed_column_without_effect_is_not_told_from_noise_by_its_empty_buckets() -> None:
-    """Before, it was in three of three: the slope of a bucket that nobody has wanders farther than others."""
-    schema = Schema([Column("x"), Column("hashed", "categorical", buckets=16)], Column("y"))
-    plan = compose(regressor=BoostedTreesRegressor(trees=200)).plan(schema, Budget(1.0, 1e-6))
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_columns_of_rare_absent_or_hashed_categories_are_told_from_noise_if_they_have_an_effect(epsilon):
+    """Before their shares were known, half of these without one were: the slopes of rare ones wander."""
+    names = {name: [f"{name}{i}" for i in range(len(shares))] for name, shares in RARE.items()}
+    columns = [Column(name, "categorical", categories=each) for name, each in names.items()]
+    columns += [Column("real", "categorical", categories=list("abcde"))]
+    schema = Schema([Column("x"), *columns, Column("hashed", "categorical", buckets=16)], Column("y"))
+    plan = compose(regressor=BoostedTreesRegressor(trees=200)).plan(schema, Budget(epsilon, 1e-6))
     for seed in range(3):
         rng = np.random.default_rng(seed)
-        x = rng.uniform(20, 90, 6000)
-        table = {"x": x, "hashed": rng.choice(["one", "two"], 6000), "y": 2 * x + rng.gamma(1, 30, 6000)}
+        x, real = rng.normal(size=8000), rng.integers(0, 5, 8000)
+        table = {name: rng.choice(names[name], 8000, p=shares) for name, shares in RARE.items()}
+        table |= {"x": x, "real": np.array(list("abcde"))[real], "hashed": rng.choice(["one", "two"], 8000)}
+        table |= {"y": 2 * x + 0.5 * (real - 2) + 1.5 * rng.normal(size=8000)}
         data = Dataset.from_frame(pd.DataFrame(table), schema)
-        model = plan.run(data, randomness=Randomness.from_seed(seed)).model
-        assert {name: one.told for name, one in model.columns.items()} == {"x": True, "hashed": False}
+        found = plan.run(data, randomness=Randomness.from_seed(seed)).model.columns
+        assert {name for name, one in found.items() if one.told} == {"x", "real"}
