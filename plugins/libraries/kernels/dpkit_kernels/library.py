@@ -1,0 +1,91 @@
+"""The compiled library, if there is one, and threads."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from dpkit_core.errors import InvalidOption
+
+#: Of ``kernels.c``.
+ABI = 1
+
+
+def found(folder: Path, wish: str) -> tuple[ctypes.CDLL | None, str]:
+    """Return the library in a folder, or None, and a phrase that says what is used.
+
+    Raises
+    ------
+    InvalidOption
+        If it is required and missing, or the wish is no wish.
+    """
+    if wish not in ("auto", "require", "off"):
+        raise InvalidOption(f"DPKIT_KERNELS is {wish!r}; set it to auto, require or off")
+    if wish == "off":
+        return None, "kernels in NumPy, since DPKIT_KERNELS is off"
+    why = "none were compiled when dpkit-kernels was installed"
+    for path in (each for suffix in (".so", ".dylib", ".dll") for each in folder.glob(f"_kernels{suffix}")):
+        try:
+            library = ctypes.CDLL(str(path))
+            version = library.dpkit_abi()
+        except (OSError, AttributeError):
+            why = f"{path.name} cannot be loaded"
+            continue
+        if version == ABI:
+            return library, "kernels compiled"
+        why = f"{path.name} has version {version} rather than {ABI}"
+    if wish == "require":
+        raise InvalidOption(
+            f"DPKIT_KERNELS is require, but {why}; with a C compiler at hand, install dpkit-kernels again"
+        )
+    return None, f"kernels in NumPy, since {why}"
+
+
+_LIBRARY, STATUS = found(Path(__file__).parent, os.environ.get("DPKIT_KERNELS", "auto"))
+#: Whether functions of this package may be called.
+COMPILED = _LIBRARY is not None
+
+
+def call(name: str, *arguments: int | npt.NDArray[Any]) -> int:
+    """Return what a function of the library returns, for whole numbers and contiguous arrays."""
+    function = getattr(_LIBRARY, name)
+    function.restype = ctypes.c_int64
+    given = [ctypes.c_int64(each) if isinstance(each, int) else _pointer(each) for each in arguments]
+    result: int = function(*given)
+    return result
+
+
+def _pointer(array: npt.NDArray[Any]) -> ctypes.c_void_p:
+    assert array.flags.c_contiguous  # C counts on it
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+def threads() -> int:
+    """Return how many threads to use.
+
+    Raises
+    ------
+    InvalidOption
+        If ``DPKIT_THREADS`` is no whole number from 1 on.
+    """
+    given = os.environ.get("DPKIT_THREADS", "1")
+    if not given.isdecimal() or not int(given):
+        raise InvalidOption(f"DPKIT_THREADS is {given!r}; set it to a whole number from 1 on")
+    return int(given)
+
+
+def shared_out(work: Callable[[range], None], count: int) -> None:
+    """Call ``work`` with disjoint ranges that cover ``range(count)``, one for each thread."""
+    workers = max(1, min(threads(), count))
+    ranges = [range(count * i // workers, count * (i + 1) // workers) for i in range(workers)]
+    if workers == 1:
+        work(*ranges)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(work, ranges))
