@@ -1,8 +1,13 @@
 /* Inner loops of parts. Whole numbers in, whole numbers out, the same as by NumPy; portable C99.
  *
  * All memory is the caller's. Nothing here draws, and nothing depends on the number of threads. */
+#include <float.h>
 #include <stdint.h>
 #include <string.h>
+
+#if FLT_EVAL_METHOD != 0
+#error "floats would be rounded otherwise than NumPy does"
+#endif
 
 /* Raised with every change of a signature or a meaning, here and in __init__.py. */
 #define ABI 1
@@ -136,7 +141,8 @@ static int64_t nodes(int64_t n, int shift) { return ((n - 1) >> shift) + 1; }
 /* Words of memory that counting the inversions of n elements takes. */
 static int64_t tree_words(int64_t n) { return n < 1 ? 0 : nodes(n, LEAF) + 8 * (nodes(n, 10) + nodes(n, 14) + nodes(n, 18) + nodes(n, 22)); }
 
-static INLINE int64_t inversions_by(const uint32_t *sequence, int64_t n, uint64_t *words, int fast) {
+/* Of the elements in an order, if there is one, else as they are. */
+static INLINE int64_t inversions_by(const uint32_t *sequence, const int32_t *order, int64_t n, uint64_t *words, int fast) {
     small_node small_steps[16];
     large_node large_steps[16];
     root_node root_steps[32];
@@ -161,7 +167,12 @@ static INLINE int64_t inversions_by(const uint32_t *sequence, int64_t n, uint64_
     int64_t found = 0;
     for (int64_t first = 0; first < n; first += TILE) { /* tile by tile, each level in a loop of its own */
         const uint32_t *tile = sequence + first;
+        uint32_t gathered[TILE];
         int size = n - first < TILE ? (int)(n - first) : TILE;
+        if (order) {
+            for (int i = 0; i < size; i++) gathered[i] = sequence[order[first + i]];
+            tile = gathered;
+        }
         for (int i = 0; i < size; i++) {
             uint64_t leaf = leaves[tile[i] >> LEAF];
             found += bits_set(leaf >> (tile[i] & 63), fast);
@@ -195,17 +206,17 @@ static INLINE int64_t inversions_by(const uint32_t *sequence, int64_t n, uint64_
 }
 
 #ifdef FAST
-FAST static int64_t inversions_fast(const uint32_t *sequence, int64_t n, uint64_t *words) {
-    return inversions_by(sequence, n, words, 1);
+FAST static int64_t inversions_fast(const uint32_t *sequence, const int32_t *order, int64_t n, uint64_t *words) {
+    return inversions_by(sequence, order, n, words, 1);
 }
 #endif
 
-static int64_t inversions(const uint32_t *sequence, int64_t n, uint64_t *words) {
+static int64_t inversions(const uint32_t *sequence, const int32_t *order, int64_t n, uint64_t *words) {
     if (n < 2) return 0;
 #ifdef FAST
-    if (ON_A_FAST_PROCESSOR) return inversions_fast(sequence, n, words);
+    if (ON_A_FAST_PROCESSOR) return inversions_fast(sequence, order, n, words);
 #endif
-    return inversions_by(sequence, n, words, 0);
+    return inversions_by(sequence, order, n, words, 0);
 }
 
 /* Where the first record with each of the dense ranks comes, among records in their order. */
@@ -239,11 +250,9 @@ EXPORT int64_t dpkit_discordant(int64_t n, const int32_t *order, const int32_t *
     *both = 0;
     if (distinct < n) starts(n, column, distinct, next);
     if (groups == n) {
-        if (distinct == n)
-            for (int64_t i = 0; i < n; i++) sequence[i] = (uint32_t)column[order[i]];
-        else
-            for (int64_t i = 0; i < n; i++) sequence[i] = next[column[order[i]]]++;
-        return inversions(sequence, n, words);
+        if (distinct == n) return inversions((const uint32_t *)column, order, n, words);
+        for (int64_t i = 0; i < n; i++) sequence[i] = next[column[order[i]]]++;
+        return inversions(sequence, 0, n, words);
     }
     if (distinct == n)
         for (int64_t i = 0; i < n; i++) by_column[column[order[i]]] = (uint32_t)grouped[i];
@@ -259,7 +268,7 @@ EXPORT int64_t dpkit_discordant(int64_t n, const int32_t *order, const int32_t *
     for (int64_t i = 0; i < n; i++) /* the same of the reference */
         if (i == 0 || grouped[i] != grouped[i - 1]) next[grouped[i]] = (uint32_t)i;
     for (int64_t i = 0; i < n; i++) sequence[next[by_column[i]]++] = (uint32_t)i;
-    return inversions(sequence, n, words);
+    return inversions(sequence, 0, n, words);
 }
 
 /* Returns concordant minus discordant pairs, by a table of how many records have each pair of dense ranks. The
@@ -283,3 +292,89 @@ EXPORT int64_t dpkit_by_table(int64_t n, const int32_t *reference, int64_t group
     }
     return result;
 }
+
+/* The gradient of a line: the sum of rows times clipped residuals, by columns whose entries are `stride` apart.
+ *
+ * All products and sums are whole numbers below 2^53, so that their order makes no difference; a residual is
+ * rounded as NumPy rounds it. */
+static INLINE void gradient_by(int64_t n, int64_t columns, int64_t stride, const int16_t *rows, const double *targets,
+                               const double *weights, double unit, double scale, double limit, double *gradient) {
+    enum { SIZE = 256 }; /* records whose rows stay in the cache between their two uses */
+    double sums[SIZE];
+    int32_t wide[SIZE], residuals[SIZE];
+    for (int64_t first = 0; first < n; first += SIZE) {
+        int size = n - first < SIZE ? (int)(n - first) : SIZE;
+        for (int i = 0; i < SIZE; i++) sums[i] = 0;
+        for (int64_t j = 0; j < columns; j++) {
+            const int16_t *column = rows + j * stride + first;
+            double weight = weights[j];
+            for (int i = 0; i < size; i++) wide[i] = column[i];
+            for (int i = 0; i < size; i++) sums[i] += wide[i] * weight;
+        }
+        for (int i = 0; i < size; i++) {
+            double steps = (targets[first + i] - sums[i] * unit) * scale;
+            steps = steps > -limit ? steps : -limit;
+            steps = steps < limit ? steps : limit;
+            residuals[i] = (int32_t)steps;
+        }
+        for (int64_t j = 0; j < columns; j++) {
+            const int16_t *column = rows + j * stride + first;
+            int64_t sum = 0;
+            for (int i = 0; i < size; i++) sum += column[i] * residuals[i];
+            gradient[j] += (double)sum;
+        }
+    }
+}
+/* Trees: the leaf of each record in one whose levels ask one question each, and what is left after its values. */
+
+static INLINE void leaves_by(int64_t n, int64_t stride, const uint8_t *codes, int64_t depth, const int64_t *features,
+                             const int64_t *cuts, uint8_t *leaves) {
+    enum { SIZE = 4096 };
+    for (int64_t first = 0; first < n; first += SIZE) {
+        int size = n - first < SIZE ? (int)(n - first) : SIZE;
+        uint8_t *leaf = leaves + first;
+        memset(leaf, 0, (size_t)size);
+        for (int64_t level = 0; level < depth; level++) {
+            const uint8_t *code = codes + features[level] * stride + first;
+            uint8_t cut = (uint8_t)cuts[level];
+            for (int i = 0; i < size; i++) leaf[i] = (uint8_t)(2 * leaf[i] + (code[i] > cut));
+        }
+    }
+}
+
+static INLINE void left_by(int64_t n, const int32_t *scores, const uint8_t *leaves, const int32_t *values,
+                           int32_t *left) {
+    for (int64_t i = 0; i < n; i++) left[i] = scores[i] - values[leaves[i]];
+}
+
+/* Adds up values by group. */
+EXPORT void dpkit_group_sums(int64_t n, const int32_t *values, const uint8_t *groups, int64_t count, int64_t *sums) {
+    int64_t parts[4][256] = {{0}}; /* so that values of the same group do not wait for each other */
+    for (int64_t i = 0; i < n; i++) parts[i & 3][groups[i]] += values[i];
+    for (int64_t group = 0; group < count; group++)
+        sums[group] = parts[0][group] + parts[1][group] + parts[2][group] + parts[3][group];
+}
+
+/* Each of the following by the loops for this processor. */
+#ifdef FAST
+#define CHOOSE(name, parameters, arguments)                   \
+    FAST static void name##_fast parameters { name##_by arguments; } \
+    EXPORT void dpkit_##name parameters {                     \
+        if (ON_A_FAST_PROCESSOR) name##_fast arguments;       \
+        else name##_by arguments;                             \
+    }
+#else
+#define CHOOSE(name, parameters, arguments) \
+    EXPORT void dpkit_##name parameters { name##_by arguments; }
+#endif
+
+CHOOSE(gradient,
+       (int64_t n, int64_t columns, int64_t stride, const int16_t *rows, const double *targets, const double *weights,
+        double unit, double scale, double limit, double *gradient),
+       (n, columns, stride, rows, targets, weights, unit, scale, limit, gradient))
+CHOOSE(leaves,
+       (int64_t n, int64_t stride, const uint8_t *codes, int64_t depth, const int64_t *features, const int64_t *cuts,
+        uint8_t *leaves),
+       (n, stride, codes, depth, features, cuts, leaves))
+CHOOSE(left, (int64_t n, const int32_t *scores, const uint8_t *leaves, const int32_t *values, int32_t *left),
+       (n, scores, leaves, values, left))

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from dpkit_core.errors import InvalidOption
@@ -52,18 +53,40 @@ _LIBRARY, STATUS = found(Path(__file__).parent, os.environ.get("DPKIT_KERNELS", 
 COMPILED = _LIBRARY is not None
 
 
-def call(name: str, *arguments: int | npt.NDArray[Any]) -> int:
-    """Return what a function of the library returns, for whole numbers and contiguous arrays."""
-    function = getattr(_LIBRARY, name)
-    function.restype = ctypes.c_int64
-    given = [ctypes.c_int64(each) if isinstance(each, int) else _pointer(each) for each in arguments]
-    result: int = function(*given)
-    return result
+#: What functions take, letter by letter: a whole number, a float, or a pointer to an array.
+SIGNATURES = {
+    "dpkit_ranks": "ippp",
+    "dpkit_order": "ipippp",
+    "dpkit_discordant_words": "i",
+    "dpkit_discordant": "ippipipp",
+    "dpkit_by_table": "ipipip",
+    "dpkit_gradient": "iiipppfffp",
+    "dpkit_leaves": "iipippp",
+    "dpkit_left": "ipppp",
+    "dpkit_group_sums": "ippip",
+}
+_TYPES = {"i": ctypes.c_int64, "f": ctypes.c_double, "p": ctypes.c_void_p}
 
 
-def _pointer(array: npt.NDArray[Any]) -> ctypes.c_void_p:
-    assert array.flags.c_contiguous  # C counts on it
-    return ctypes.c_void_p(array.ctypes.data)
+def _functions(library: ctypes.CDLL) -> dict[str, Callable[..., int]]:
+    functions = {}
+    for name, letters in SIGNATURES.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = ctypes.c_int64, [_TYPES[letter] for letter in letters]
+        functions[name] = function
+    return functions
+
+
+_FUNCTIONS = {} if _LIBRARY is None else _functions(_LIBRARY)
+
+
+def call(name: str, *arguments: int | float | npt.NDArray[Any]) -> int:
+    """Return what a function of the library returns; the last axis of each array has to lie densely."""
+    # Half as long as by `array.ctypes`, for calls on small blocks.
+    given = [
+        each.__array_interface__["data"][0] if isinstance(each, np.ndarray) else each for each in arguments
+    ]
+    return _FUNCTIONS[name](*given)
 
 
 def threads() -> int:
