@@ -52,6 +52,7 @@ def concordance(reference: Ranks, tied: int, columns: Ranks, ties: Counts, disti
     distinct
         Distinct values of each column.
     """
+    reference, columns = np.ascontiguousarray(reference, np.int32), np.ascontiguousarray(columns, np.int32)
     records, values = reference.size, int(reference.max(initial=-1)) + 1
     order, grouped = np.empty((2, records), np.int32)
     call("dpkit_order", records, reference, values, order, grouped, np.empty(records + 1, np.uint32))

@@ -81,7 +81,7 @@ _FUNCTIONS = {} if _LIBRARY is None else _functions(_LIBRARY)
 
 
 def call(name: str, *arguments: int | float | npt.NDArray[Any]) -> int:
-    """Return what a function of the library returns; the last axis of each array has to lie densely."""
+    """Return what a function of the library returns; of each array it has the type and the layout in mind."""
     # Half as long as by `array.ctypes`, for calls on small blocks.
     given = [
         each.__array_interface__["data"][0] if isinstance(each, np.ndarray) else each for each in arguments
@@ -89,23 +89,26 @@ def call(name: str, *arguments: int | float | npt.NDArray[Any]) -> int:
     return _FUNCTIONS[name](*given)
 
 
-def threads() -> int:
-    """Return how many threads to use.
+def threads(given: str) -> int:
+    """Return a number of threads.
 
     Raises
     ------
     InvalidOption
-        If ``DPKIT_THREADS`` is no whole number from 1 on.
+        If it is no whole number from 1 on.
     """
-    given = os.environ.get("DPKIT_THREADS", "1")
     if not given.isdecimal() or not int(given):
         raise InvalidOption(f"DPKIT_THREADS is {given!r}; set it to a whole number from 1 on")
     return int(given)
 
 
+#: Read here, so that what is wrong stops the import, before anything is spent.
+THREADS = threads(os.environ.get("DPKIT_THREADS", "1"))
+
+
 def shared_out(work: Callable[[range], None], count: int) -> None:
     """Call ``work`` with disjoint ranges that cover ``range(count)``, one for each thread."""
-    workers = max(1, min(threads(), count))
+    workers = max(1, min(THREADS, count))
     ranges = [range(count * i // workers, count * (i + 1) // workers) for i in range(workers)]
     if workers == 1:
         work(*ranges)

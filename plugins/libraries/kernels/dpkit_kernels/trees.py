@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,13 @@ import numpy.typing as npt
 from dpkit_kernels.library import call
 
 Leaves = npt.NDArray[np.uint8]
+
+
+def _dense(array: npt.NDArray[Any], kind: type[np.generic]) -> npt.NDArray[Any]:
+    """Return an array of a type along whose last axis entries are next to each other; it, if it is one."""
+    if array.dtype == kind and (array.shape[-1] < 2 or array.strides[-1] == array.itemsize):
+        return array
+    return np.ascontiguousarray(array, kind)
 
 
 def gradient(
@@ -39,6 +47,7 @@ def gradient(
         and to which it is then clipped, at most 2^15.
     """
     columns, records = rows.shape
+    rows, targets, weights = _dense(rows, np.int16), _dense(targets, np.float64), _dense(weights, np.float64)
     result = np.zeros(columns)
     stride = rows.strides[0] // rows.itemsize
     call(
@@ -59,7 +68,7 @@ def leaves(codes: Leaves, features: Sequence[int], cuts: Sequence[int]) -> Leave
     cuts
         Of each level; codes above go right.
     """
-    records = codes.shape[1]
+    records, codes = codes.shape[1], _dense(codes, np.uint8)
     result = np.empty(records, np.uint8)
     asked, above = np.array(features, np.int64), np.array(cuts, np.int64)
     call("dpkit_leaves", records, codes.strides[0], codes, asked.size, asked, above, result)
@@ -70,6 +79,7 @@ def left(
     scores: npt.NDArray[np.int32], values: npt.NDArray[np.int32], leaves: Leaves
 ) -> npt.NDArray[np.int32]:
     """Return scores less the values of their leaves."""
+    scores, leaves, values = _dense(scores, np.int32), _dense(leaves, np.uint8), _dense(values, np.int32)
     result = np.empty(scores.size, np.int32)
     call("dpkit_left", scores.size, scores, leaves, values, result)
     return result
@@ -77,6 +87,7 @@ def left(
 
 def group_sums(values: npt.NDArray[np.int32], groups: Leaves, count: int) -> npt.NDArray[np.int64]:
     """Return the sum of the values in each of ``count`` groups, of which there are at most 256."""
+    values, groups = _dense(values, np.int32), _dense(groups, np.uint8)
     result = np.empty(count, np.int64)
     call("dpkit_group_sums", values.size, values, groups, count, result)
     return result

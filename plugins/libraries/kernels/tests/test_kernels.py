@@ -54,15 +54,27 @@ def test_a_library_of_another_version_is_told_and_not_used(tmp_path):
 
 
 @pytest.mark.parametrize("wrong", ["0", "-1", "two", ""])
-def test_a_wrong_number_of_threads_is_refused(wrong, monkeypatch):
-    monkeypatch.setenv("DPKIT_THREADS", wrong)
+def test_a_wrong_number_of_threads_is_refused(wrong):
     with pytest.raises(InvalidOption, match="DPKIT_THREADS is "):
-        library.threads()
+        library.threads(wrong)
 
 
-@pytest.mark.parametrize(("threads", "count"), [("1", 0), ("3", 0), ("1", 5), ("3", 5), ("8", 5)])
+def test_wrong_variables_stop_the_import_before_anything_is_spent():
+    for name in ("DPKIT_THREADS", "DPKIT_KERNELS"):
+        done = subprocess.run(
+            [sys.executable, "-c", "import dpkit_kernels"],
+            env={**os.environ, name: "many"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 1
+        assert f"InvalidOption: {name} is 'many'; set it to " in done.stderr
+
+
+@pytest.mark.parametrize(("threads", "count"), [(1, 0), (3, 0), (1, 5), (3, 5), (8, 5)])
 def test_threads_share_out_each_index_once(threads, count, monkeypatch):
-    monkeypatch.setenv("DPKIT_THREADS", threads)
+    monkeypatch.setattr(library, "THREADS", threads)
     seen = []
     library.shared_out(seen.extend, count)
     assert sorted(seen) == list(range(count))
@@ -70,7 +82,7 @@ def test_threads_share_out_each_index_once(threads, count, monkeypatch):
 
 @needs_kernels
 def test_an_exception_in_a_thread_arrives(monkeypatch):
-    monkeypatch.setenv("DPKIT_THREADS", "2")
+    monkeypatch.setattr(library, "THREADS", 2)
     with pytest.raises(ZeroDivisionError):
         library.shared_out(lambda indices: 1 // indices.start, 2)
 
