@@ -54,7 +54,13 @@ from dpkit_core.pipeline.policy import Policy
 
 SCHEMA = Schema.numeric(["a", "b"], "y", {"a": (-1, 1), "b": (-1, 1), "y": (-2, 2)})
 NAMES = ("north", "south", "west")
-OPTIONS = {"boosted_trees": {"trees": 6}, "boosted_adassp": {"rounds": 3}, "mean": {"noise": "gaussian"}}
+OPTIONS = {
+    "boosted_trees": {"trees": 6},
+    "boosted_adassp": {"rounds": 3},
+    "mean": {"noise": "gaussian"},
+    "sgbdt": {"rounds": 40, "noise": "gaussian"},
+    "winsorized_least_squares": {"noise": "gaussian", "refits": 1},
+}
 
 
 def records(n: int, seed: int = 1) -> tuple[Any, Any]:
@@ -124,7 +130,7 @@ def thirds(n: int = 3000) -> dict[str, Any]:
     return {name: (X[i::3], y[i::3]) for i, name in enumerate(NAMES)}
 
 
-PARTS = ("adassp", "boosted_trees", "boosted_adassp", "mean")
+PARTS = ("adassp", "boosted_trees", "boosted_adassp", "mean", "sgbdt", "winsorized_least_squares")
 
 
 @pytest.mark.parametrize("name", PARTS)
@@ -144,6 +150,60 @@ def test_three_parties_end_with_one_private_model(name: str) -> None:
     assert isinstance(release, Release)
     assert release.certificate.private
     assert any("at most 1 of the 3 parties" in words for words in release.certificate.assumptions)
+
+
+def selecting(**options: Any) -> Plan:
+    every: dict[str, Any] = {"scorer": {"signed": True}, "selector": {"magnitudes": True}, **options}
+    pipeline = compose(scorer="correlation", selector="gaussian_threshold", regressor="adassp", options=every)
+    return pipeline.plan(SCHEMA, Budget(4.0, 1e-6), k=1)
+
+
+def test_parties_select_what_one_place_would() -> None:
+    X, y = records(900)
+    plan, pieces = selecting(), {name: (X[i::3], -y[i::3]) for i, name in enumerate(NAMES)}
+    alone = plan.run(Dataset.from_arrays(X, -y, SCHEMA), randomness=Randomness.from_seed(7))
+    one = together(plan, {"north": (X, -y)}, seeds={"north": 7}, colluders=0, least=1)["north"]
+    assert model(one) == model(alone)
+    ends = together(plan, pieces, least=2)
+    assert len({model(end) for end in ends.values()}) == 1
+    for end in (alone, *ends.values()):
+        assert isinstance(end, Release)
+        assert end.selected == ("a",)  # whose correlation is the largest, and below 0
+        assert verify(end).confirmed
+    assert plan_of(terms_of(plan, {name: Identity() for name in NAMES}, least=2)).spare is None
+
+
+@pytest.mark.parametrize("options", [{"scorer": {}}, {"selector": {}}, {"scorer": {"center": "private"}}])
+def test_selections_of_what_one_party_has_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(CannotCompose, match=r"adds up over parties \(additive\)"):
+        terms_of(selecting(**options), {})
+
+
+UNBOUNDED = Schema.numeric(["a", "b"], "y")
+
+
+@pytest.mark.parametrize("name", ["mean", "sgbdt", "winsorized_least_squares"])
+def test_parties_find_bounds_together(name: str) -> None:
+    plan = compose(regressor=name, options={"regressor": OPTIONS[name]}).plan(UNBOUNDED, Budget(6.0, 1e-6))
+    X, y = records(6000)
+    key = {name: Identity() for name in NAMES}
+    terms = terms_of(plan, key, least=3)
+    server, ends = Relay(NAMES, 30.0), dict[str, Release]()
+
+    def party(place: int, name: str) -> None:
+        data = Dataset.from_arrays(1e3 * X[place::3], 50 + y[place::3], UNBOUNDED)
+        ends[name] = join(data, terms, identity=key[name], transport=server)
+
+    threads = [threading.Thread(target=party, args=pair) for pair in enumerate(NAMES)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len({model(end) for end in ends.values()}) == 1
+    found = ends["west"].predict(1e3 * X)
+    assert np.abs(found - 50).max() < 3 * np.abs(y).max()
+    if name != "mean":
+        assert np.corrcoef(found, y)[0, 1] > 0.8
 
 
 def test_three_parties_learn_what_one_place_would() -> None:
@@ -191,7 +251,8 @@ def test_what_a_part_releases_adds_up_over_parties(name: str) -> None:
     [
         ("mean", {}, "other than Gaussian noise"),
         ("ols", {}, "additive"),
-        ("sgbdt", {"rate": 0.1}, "fresh coins and charge each account again"),
+        ("sgbdt", {}, "other than Gaussian noise"),
+        ("sgbdt", {"rate": 0.1, "noise": "gaussian"}, "fresh coins and charge each account again"),
     ],
 )
 def test_what_parties_cannot_run_is_refused_before_anything_is_spent(
@@ -217,7 +278,13 @@ class Loud:
 
 
 @pytest.mark.parametrize(
-    ("name", "options"), [("boosted_trees", {"trees": 2}), ("mean", {"noise": "gaussian"})]
+    ("name", "options"),
+    [
+        ("boosted_trees", {"trees": 2}),
+        ("mean", {"noise": "gaussian"}),
+        ("sgbdt", {"rounds": 2, "noise": "gaussian"}),
+        ("winsorized_least_squares", {"noise": "gaussian"}),
+    ],
 )
 def test_a_part_finds_the_target_in_the_noise_that_all_parties_add(
     name: str, options: dict[str, Any]
