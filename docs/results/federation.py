@@ -35,9 +35,9 @@ class Counting:
     counted: str
     sent: int = 0
 
-    def meet(self, phase: str, name: str, message: bytes, /) -> Any:
+    def meet(self, phase: str, name: str, members: Sequence[str], message: bytes, /) -> Any:
         """As of the relay."""
-        return self.relay.meet(phase, name, message)
+        return self.relay.meet(phase, name, members, message)
 
     def add(self, room: str, name: str, members: Sequence[str], message: bytes, /) -> Any:
         """As of the relay, and count."""
