@@ -121,12 +121,13 @@ def serve(
 
     agreed = Terms.read(terms)
     journal = terms.with_suffix(f".{agreed.digest[:16]}.journal")
-    if journal.exists():
-        note(f"going on with the run in {journal}; delete the file to begin anew")
     where = listen or f"[::]:{agreed.address.rpartition(':')[2]}"
+    known = journal.exists()
     serve_all = serving(agreed, Identity.read(key), listen=where, wait=wait, report=note, journal=journal)
     with serve_all as (relay, port):
         note(f"listening at port {port} for {', '.join(agreed.parties)}")
+        if known:
+            note(f"going on with the run in {journal}; delete the file to begin anew")
         while not relay.over(1.0):
             pass
     journal.unlink(missing_ok=True)
