@@ -44,6 +44,7 @@ from dpkit_core.errors import (
     InvalidOption,
     InvalidRelease,
     OverBudget,
+    PlanViolation,
 )
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.entries import Charge
@@ -264,6 +265,28 @@ def test_what_parties_cannot_run_is_refused_before_anything_is_spent(
     plan = compose(regressor=name, options={"regressor": options}).plan(SCHEMA, Budget(1.0, 1e-6))
     with pytest.raises(CannotCompose, match=words):
         terms_of(plan, {})
+
+
+@pytest.mark.parametrize(
+    ("options", "accountant"), [({"rate": 0.1}, "rdp"), ({"extra": 0.5}, "individual_filter")]
+)
+def test_rounds_that_draw_coins_or_keep_accounts_are_no_sums_of_parties(
+    options: dict[str, Any], accountant: str
+) -> None:
+    """A repeated attempt would have its old coins, whoever made the plan; without them it runs."""
+    X, y = records(300)
+    for more in ({}, options):
+        part = {"rounds": 3, "noise": "gaussian", **more}
+        pipeline = compose(
+            regressor="sgbdt", options={"regressor": part}, accountant=accountant if more else "rdp"
+        )
+        plan, joint = pipeline.plan(SCHEMA, Budget(2.0, 1e-6)), Loud(1.0, 1)
+        data = Dataset.from_arrays(X, y, SCHEMA)
+        if not more:
+            assert plan.run(data, joint=joint).model is not None
+            continue
+        with pytest.raises(PlanViolation, match="other than Gaussian noise on a sum"):
+            plan.run(data, joint=joint)
 
 
 class Loud:

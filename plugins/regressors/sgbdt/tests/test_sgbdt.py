@@ -1,13 +1,14 @@
 """S-GBDT: the published leaf and its costs, the model against plain loops, filters, streams, refusals."""
 
 import math
+from functools import partial
 
 import attrs
 import numpy as np
 import pytest
-from dpkit_check import StageMeter
+from dpkit_check import CheckFailed, StageMeter, checks_for, trial_for
 from dpkit_check.pytest import parametrize_with_checks
-from dpkit_regressor_sgbdt import SgbdtRegressor
+from dpkit_regressor_sgbdt import SgbdtRegressor, sgbdt
 from dpkit_regressor_sgbdt.sgbdt import CLIPS, UNITS, SgbdtSettings
 from typer.testing import CliRunner
 
@@ -566,3 +567,18 @@ def test_few_records_whose_target_does_not_stand_out_are_refused():
     schema = Schema.numeric(["a", "b"], "y")
     plan = compose(regressor=quick(noise="gaussian")).plan(schema, BUDGET)
     assert plan.run(table(3, schema=schema)).refusal is not None
+
+
+@pytest.mark.slow
+def test_leaves_that_depend_on_one_party_alone_are_found(monkeypatch):
+    (check,) = (c for c in checks_for("regressor") if c.name == "check_values_add_up_over_parties")
+    trial = trial_for("regressor")
+    make = partial(SgbdtRegressor, rounds=2, depth=2)
+    assert check.run(make, trial).samples > 0
+
+    def by_records(values, limit, units):
+        return quantize(values / len(values), limit, units)
+
+    monkeypatch.setattr(sgbdt, "quantize", by_records)
+    with pytest.raises(CheckFailed, match="adds up to something else"):
+        check.run(make, trial)

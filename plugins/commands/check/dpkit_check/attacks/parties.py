@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,8 @@ def check_values_add_up_over_parties(make: Factory[Any], trial: Trial) -> Eviden
         if compared:
             break
     else:
+        if not isinstance(make, type | functools.partial):
+            raise NotApplicable("it plans other noise, and is made by a function that takes no options")
         raise CheckFailed(
             "the part declares additive, and under add-remove it plans other than Gaussian noise whatever "
             "its options, so no parties can run it together"
