@@ -174,6 +174,7 @@ class Relay:
                     self.report(f"{name} is here ({where.split()[1]})")
             while room.answer is None:
                 left = room.since + patience - time.monotonic()
+                answer: bytes | Mapping[str, bytes] | Void
                 if set(room.messages) == set(members):
                     answer = answered(room.messages)
                 elif left <= 0 or set(members) <= set(room.messages) | self._gone:
@@ -203,10 +204,12 @@ class Relay:
         sent = {name: digest.hex() for name, digest in room.sent.items()}
         # It begins a line, for the one before may be half of one.
         line = b"\n" + json.dumps([where, said, sent, sorted(self._gone)]).encode()
-        with self.journal.open("ab") as file:
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
+        file = os.open(self.journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(file, line)
+            os.fsync(file)
+        finally:
+            os.close(file)
 
     def _recall(self, line: bytes) -> None:
         """Have an answer of an earlier relay again."""
