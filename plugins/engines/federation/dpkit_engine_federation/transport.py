@@ -204,12 +204,11 @@ class Relay:
         sent = {name: digest.hex() for name, digest in room.sent.items()}
         # It begins a line, for the one before may be half of one.
         line = b"\n" + json.dumps([where, said, sent, sorted(self._gone)]).encode()
-        file = os.open(self.journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            os.write(file, line)
-            os.fsync(file)
-        finally:
-            os.close(file)
+        opened = os.open(self.journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        with os.fdopen(opened, "wb") as file:
+            file.write(line)
+            file.flush()
+            os.fsync(opened)
 
     def _recall(self, line: bytes) -> None:
         """Have an answer of an earlier relay again."""
