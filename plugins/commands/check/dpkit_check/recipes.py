@@ -407,6 +407,7 @@ TABLES: tuple[TableRecipe, ...] = (
     TableRecipe(columns=_box(24), records=40),
     TableRecipe(epsilon=1e-7, delta=1e-12),
     TableRecipe(structure="all equal", records=30),
+    TableRecipe(records=COUNTLESS, relation=REPLACE, known=True),
     TableRecipe(columns=_NAMED, structure="corner"),
     TableRecipe(columns=_NAMED[::-1], structure="corner", relation=REPLACE),
 )
