@@ -84,6 +84,7 @@ def _by_content(X: Matrix, y: Vector, columns: Sequence[int], hashes: Hashes) ->
         values = _values(X, y, columns, rows)
         new = np.append(True, (values[1:] != values[:-1]).any(axis=1))
         if (new[1:] & (hashes[rows][1:] == hashes[rows][:-1])).any():
+            # kit: unreachable, different records have one hash of 64 bits by chance alone
             by = np.lexsort([*values.T, hashes[rows]])
             rows, values = rows[by], values[by]
             new = np.append(True, (values[1:] != values[:-1]).any(axis=1))
@@ -92,6 +93,7 @@ def _by_content(X: Matrix, y: Vector, columns: Sequence[int], hashes: Hashes) ->
     places = mixed(hashes + copies * _ODD)
     order = np.argsort(places, kind="stable")
     if (places[order][1:] == places[order][:-1]).any():
+        # kit: unreachable, places of 64 bits are equal by chance alone
         order = np.lexsort([*_values(X, y, columns, np.arange(len(y))).T, places])
     return order
 
