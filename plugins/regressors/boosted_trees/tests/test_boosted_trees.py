@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import attrs
+import dpkit_kernels
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -16,11 +17,12 @@ from dpkit_check.pytest import parametrize_with_checks
 from dpkit_check.trial import CheckFailed, Trial
 from dpkit_model_trees import TreesModel
 from dpkit_model_trees.drawing import Trees
-from dpkit_regressor_boosted_trees import BoostedTreesRegressor
+from dpkit_regressor_boosted_trees import BoostedTreesRegressor, learning, line
 from dpkit_regressor_boosted_trees.cells import KnownColumn
 from dpkit_regressor_boosted_trees.factor import _products, released_factor
 from dpkit_regressor_boosted_trees.learning import Learning
 from dpkit_regressor_boosted_trees.line import ROW_UNITS, Descending, averaged_noise
+from dpkit_regressor_boosted_trees.losses import squared
 from dpkit_regressor_boosted_trees.losses.logistic import LogisticLoss
 from dpkit_regressor_boosted_trees.losses.poisson import PoissonLoss
 from dpkit_regressor_boosted_trees.losses.softmax import SoftmaxLoss
@@ -33,6 +35,8 @@ from dpkit_regressor_boosted_trees.settings import (
     Rule,
 )
 from dpkit_regressor_boosted_trees.start import Start
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import xlogy
 
@@ -63,6 +67,9 @@ RELATIONS = pytest.mark.parametrize("relation", [AR, RO], ids=["add-remove", "re
 Few = partial(BoostedTreesRegressor, trees=4)
 Fewer = partial(BoostedTreesRegressor, trees=3)
 Counting = partial(BoostedTreesRegressor, trees=4, loss="poisson")
+
+
+needs_kernels = pytest.mark.skipif(not dpkit_kernels.COMPILED, reason="no kernels were compiled")
 
 
 @pytest.mark.slow
@@ -733,17 +740,52 @@ def test_without_noise_the_line_is_that_of_least_squares() -> None:
     assert release.model.linear.coefficients == pytest.approx(2 * expected[:3], abs=0.02)  # bounds are 2 wide
 
 
-def test_steps_of_the_line_are_exact_products_of_rows_no_longer_than_1() -> None:
-    rng = np.random.default_rng(5)
-    rows = rng.integers(-(2**13), 2**13, (50, 4)).astype(np.int16)
-    state = Descending(rows, rng.normal(size=50), np.zeros(50))
-    weights = rng.integers(-(2**26), 2**26, 4).astype(float)
-    moved = state.at(weights, clip=0.5)
-    predicted = rows.astype(object) @ weights.astype(int).astype(object) / (2**14 * 2**20)
-    steps = np.trunc(np.clip((state.targets - predicted.astype(float)) * (STEPS / 0.5), -STEPS, STEPS))
-    assert moved.residuals.tolist() == steps.tolist()
-    assert moved.gradient().tolist() == (rows.T.astype(int) @ steps.astype(int)).tolist()
-    assert moved[3:7].gradient().tolist() == (rows[3:7].T.astype(int) @ steps[3:7].astype(int)).tolist()
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=needs_kernels)])
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 3000), st.integers(1, 40), st.integers(0, 2**32 - 1))
+def test_steps_of_the_line_are_exact_products(compiled: bool, n: int, d: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(-(2**14), 2**14, (d, n), endpoint=True).astype(np.int16)
+    targets, first = rng.normal(size=n), int(rng.integers(n))
+    weights = rng.integers(-(2**26), 2**26, d).astype(float)
+    predicted = weights.astype(int) @ rows.astype(int) / (2**14 * 2**20)
+    steps = np.trunc(np.clip((targets - predicted) * (STEPS / 0.5), -STEPS, STEPS)).astype(int)
+    with pytest.MonkeyPatch.context() as patch:
+        if not compiled:
+            patch.setattr(line, "_gradient", line._gradient_in_numpy)
+        state = Descending(rows, targets).clipped(0.5)
+        assert state.gradient(weights).tolist() == (rows.astype(int) @ steps).tolist()
+        part = state[first : first + 700]
+        expected = rows[:, first : first + 700].astype(int) @ steps[first : first + 700]
+        assert part.gradient(weights).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=needs_kernels)])
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 3000), st.integers(1, 8), st.integers(0, 2**32 - 1))
+def test_leaves_add_up_what_is_left_after_the_last_tree(
+    compiled: bool, n: int, depth: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    codes, leaf = rng.integers(0, 256, (3, n)).astype(np.uint8), rng.integers(0, 2**depth, n).astype(np.uint8)
+    scores = rng.integers(-(2**29), 2**29, n).astype(np.int32)
+    last = rng.integers(-(2**18), 2**18, 2**depth).astype(float)
+    trees = Trees(rng.integers(0, 3, (1, depth)), rng.integers(0, 255, (1, depth)), depth)
+    moved = scores.astype(int) - last.astype(int)[leaf]
+    reached = np.zeros(n, int)
+    for feature, cut in zip(trees.features[0], trees.cuts[0], strict=True):
+        reached = 2 * reached + (codes[feature].astype(int) > cut)
+    sums = [int(np.clip(moved[reached == each], -STEPS, STEPS).sum()) for each in range(2**depth)]
+    with pytest.MonkeyPatch.context() as patch:
+        if not compiled:
+            patch.setattr(learning, "_group_sums", learning.group_sums)
+            patch.setattr(squared, "_left", squared._left_in_numpy)
+            patch.setattr(dpkit_kernels, "COMPILED", False)  # for the leaves
+        loss = SquaredLoss(1.0)
+        state = Learning(codes, np.zeros(n), scores, leaf).stepped(loss, last, trees, 0)
+        assert state.leaf.tolist() == reached.tolist()
+        assert state.scores.tolist() == moved.tolist()
+        assert state.leaf_sums(loss, 2**depth).tolist() == sums
 
 
 def test_rows_of_the_line_are_no_longer_than_1() -> None:
@@ -751,7 +793,7 @@ def test_rows_of_the_line_are_no_longer_than_1() -> None:
     columns = [KnownColumn(np.array([0.5]), Fences(0.0, 1.0), 0.2)] * 9
     start = Start(Fences(0.0, 1.0), 4000.0, 0.0)
     rows = Descending.of(Block(X, X[:, 0]), columns, 1.7, start).rows.astype(int)
-    squares = np.square(rows).sum(axis=1)
+    squares = np.square(rows).sum(axis=0)
     assert squares.max() <= ROW_UNITS**2
     assert squares.max() > 0.999 * ROW_UNITS**2
 
