@@ -19,7 +19,7 @@ from types import MappingProxyType
 import attrs
 import numpy as np
 
-from dpkit_check.trial import NotApplicable, require
+from dpkit_check.trial import NotApplicable, TooMany, require
 from dpkit_core.arrays import Matrix, Vector
 from dpkit_core.data.columns import Unit
 from dpkit_core.data.dataset import AnyDataset, Dataset, SparseDataset, StreamedDataset
@@ -667,21 +667,48 @@ def streamed(data: Dataset, schema: Schema) -> StreamedDataset:
 FORMS: Mapping[str, Callable[[Dataset, Schema], AnyDataset]] = {"sparse": sparse, "streamed": streamed}
 
 
+def presented(part: object, data: AnyDataset, schema: Schema) -> AnyDataset:
+    """Return a table as a run would give it to a part: dense, unless the part takes other forms alone.
+
+    Raises
+    ------
+    TooMany
+        If a run would refuse a table of so many records.
+    """
+    require_number(part, data.records)
+    others = [form for form in getattr(type(part), "forms", ()) if form in ("dense", *FORMS)]
+    if not isinstance(data, Dataset) or not others or "dense" in others:
+        return data
+    return FORMS[others[0]](data, attrs.evolve(schema, unit=None))
+
+
+def require_number(part: object, records: int) -> None:
+    """Raise ``TooMany`` where the proof of a part is for fewer records."""
+    if records > (most := largest(part, records)):
+        raise TooMany(f"the proof of the part is for at most {most} records")
+
+
+def largest(part: object, records: int) -> int:
+    """Return ``records``, or how many the proof of a part is for, if that is less."""
+    most = getattr(part, "most_records", None)  # it may follow from public options
+    return min(records, most) if type(most) is int else records
+
+
 def accepted_forms(part: type) -> list[str]:
     """Return the forms of tables besides dense that a class of parts declares.
 
     Raises
     ------
     CheckFailed
-        If ``forms`` lacks ``dense``, for another part than a scorer of iterates, or names another form.
+        If ``forms`` names another form, or none.
     NotApplicable
         If there are none.
     """
     forms = tuple(getattr(part, "forms", ("dense",)))
     known = {"dense", *FORMS, ITERATES, BATCHES}
     require(
-        ("dense" in forms or forms == (ITERATES,)) and set(forms) <= known,
-        f"forms is {forms}; it must include dense, and may include {' and '.join(FORMS)}",
+        forms and set(forms) <= known,
+        f"forms is {forms}; it may include dense, {' and '.join(FORMS)}",
     )
     others = [form for form in forms if form in FORMS]
     if not others:
