@@ -419,13 +419,14 @@ class Population:
         replaces the last by the first.
         """
         records = []
-        for _ in range(9):
+        for place in range(9):
             record = self.record(rng)
             for column, cells in zip(self._columns, self._slices, strict=True):
                 bounds = _within(column)
                 if bounds is not None and not _flagged(column):
-                    low, high = bounds
-                    record[cells] = low + (high - low) * rng.random() / 10
+                    # First and last are above all others, so that lines to them fall and rise.
+                    share = rng.random() if 0 < place < 8 else 1.0
+                    record[cells] = bounds[0] + (bounds[1] - bounds[0]) * share / 10
             low, high = _within(self._columns[-1]) or (-1.0, 1.0)
             record[-1] = (low + high) / 2
             records.append(record)
