@@ -12,6 +12,7 @@ script prints these rows alone.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -31,7 +32,8 @@ from dpkit_core import (
     open_source,
 )
 from dpkit_core.mechanisms.moments import flatten
-from dpkit_core.mechanisms.scores import NORM, score_events, score_rows
+from dpkit_core.mechanisms.scores import NORM, SAID, score_events, score_rows
+from dpkit_core.release.estimates import Estimate, auc
 from dpkit_core.release.evaluation import CAPPED_R2, Evaluation
 
 DATA = Path(__file__).parents[1] / "data"
@@ -157,6 +159,40 @@ def scores() -> None:
     for name, sample in (("equal variance", level), ("unequal variance", uneven)):
         for n, mu in ((2000, 0.237), (20_000, 0.237), (20_000, 0.124)):
             print(score(name, sample, n, mu), flush=True)
+    for positive, apart in ((0.4, 1.0), (0.05, 1.5)):
+        for n, mu in ((2000, 0.237), (20_000, 0.237), (20_000, 0.124)):
+            print(ranking(positive, apart, n, mu), flush=True)
+
+
+def ranking(positive: float, apart: float, n: int, mu: float) -> str:
+    """Return a line of AUC: of so many who have what is said, normal scores are so many deviations apart."""
+    deviation = math.sqrt(2) / mu
+
+    def counts(n: int, rng: np.random.Generator) -> Vector:
+        y = rng.random(n) < positive
+        odds = math.log(positive / (1 - positive)) + apart * (rng.normal(size=n) + apart * y) - apart**2 / 2
+        cells = np.searchsorted(SAID, 1 / (1 + np.exp(-odds)), side="right")
+        found: Vector = np.bincount(2 * cells + y, minlength=2 * len(SAID) + 2).astype(np.float64)
+        return found
+
+    def found(numbers: Vector, noise: float, *, sampled: int = 0) -> Estimate | None:
+        return auc(numbers[::2].tolist(), numbers[1::2].tolist(), noise, 0.95, sampled=sampled)
+
+    rng = np.random.default_rng(n)
+    truth = found(counts(1_000_000, rng), 1e-9)
+    held, none, wide = np.zeros(2), 0, 0.0
+    for _ in range(MANY):
+        exact = counts(n, rng)
+        noisy = exact + rng.normal(size=exact.size) * deviation
+        own, wider, of_these = found(noisy, deviation), found(noisy, deviation, sampled=1), found(exact, 1e-9)
+        if own is None or wider is None or of_these is None or truth is None:
+            none += 1
+            continue
+        held += own.low <= of_these.value <= own.high, wider.low <= truth.value <= wider.high
+        wide += (wider.high - wider.low) / 2
+    rates = " | ".join(f"{100 * rate:.1f}%" for rate in held / max(MANY - none, 1))
+    told = f"{wide / (MANY - none):.3f}" if none < MANY else ""
+    return f"| AUC, {100 * positive:g} % | {n} | {mu:g} | {none} | {rates} | {told} |"
 
 
 def main() -> None:

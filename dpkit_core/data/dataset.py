@@ -710,8 +710,12 @@ class StreamedDataset:
                 quotas = Quotas(members.codes[keep], content[keep], members.roster.hashes())
                 passed = partial(_in_any_order, read, schema.features, members.roster, quotas)
             else:
-                target = np.concatenate(targets)[keep]
-                passed = partial(_in_order, in_order, np.flatnonzero(keep), target, members.lots[keep])
+                places, start = np.flatnonzero(keep), 0
+                for at, y in enumerate(targets):
+                    targets[at] = y[keep[start : start + len(y)]]
+                    start += len(y)
+                lots = members.only(keep).lots
+                passed = partial(_in_order, in_order, places, np.concatenate(targets), lots)
 
         def checked(features: tuple[Feature, ...]) -> Iterator[tuple[Block, Hashes]]:
             rows = 0

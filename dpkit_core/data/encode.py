@@ -57,7 +57,7 @@ _FIRST, _LAST = -719_162, 2_932_896
 
 
 #: What an entry is that says who a record is of.
-IDENTIFIER = "an identifier: a whole number, or text that is not empty"
+IDENTIFIER = "an identifier (a whole number, or text that is not empty)"
 
 
 class Unreadable(InvalidData):

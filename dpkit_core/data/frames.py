@@ -363,6 +363,8 @@ def unit_columns(units: Any, columns: Sequence[str]) -> list[pa.Array]:
         if missing := [name for name in columns if name not in units]:
             raise InvalidData(f"units has no column {missing[0]!r}")
         entries = [_identifying(name, units[name]) for name in columns]
+        for name, column in zip(columns, entries, strict=True):
+            require_identifiers(pa.field(name, column.type))
         if len({len(column) for column in entries}) > 1:
             raise InvalidData(f"the columns {some_of(columns)} of units are not equally long")
     with numbered("units", 0):

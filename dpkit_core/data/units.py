@@ -108,11 +108,22 @@ class Roster:
 
         known = pa.array([], pa.binary()) if self._known is None else self._known
         if self._told:
-            encoded = pa.chunked_array([known, *self._told]).dictionary_encode()
-            codes = np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])
-            self._codes.append(codes[len(known) :])
+            everyone = pa.chunked_array([known, *self._told])
             self._told.clear()
-            known = encoded.chunk(0).dictionary  # which all chunks share, and begins with what was known
+            # Twice as fast as ``dictionary_encode`` of 1e5 identifiers.
+            table = pa.table({"unit": everyone, "place": np.arange(len(everyone), dtype=np.int32)})
+            groups = table.group_by("unit", use_threads=False).aggregate([("place", "list")])
+            lists = groups["place_list"].combine_chunks()
+            places, lengths = lists.flatten().to_numpy(), lists.value_lengths().to_numpy()
+            # By their first places, so that what was known keeps its numbers.
+            starts = np.cumsum(lengths) - lengths
+            order = np.argsort(np.minimum.reduceat(places, starts) if len(lengths) else lengths)
+            numbers = np.empty(len(order), np.int32)
+            numbers[order] = np.arange(len(order))
+            codes = np.empty(len(everyone), np.int32)
+            codes[places] = np.repeat(numbers, lengths)
+            self._codes.append(codes[len(known) :])
+            known = groups["unit"].combine_chunks().take(order)
         self._known = known
         return known
 
@@ -170,11 +181,12 @@ def _entries(values: npt.NDArray[np.generic], column: Hashes) -> Hashes:
 def mixed(numbers: Hashes) -> Hashes:
     """Return the finalizer of splitmix64 (Steele, Lea and Flood 2014), number by number."""
     z = numbers + np.uint64(0x9E3779B97F4A7C15)
-    z ^= z >> np.uint64(30)
+    shifted = z >> np.uint64(30)
+    z ^= shifted
     z *= np.uint64(0xBF58476D1CE4E5B9)
-    z ^= z >> np.uint64(27)
+    z ^= np.right_shift(z, np.uint64(27), out=shifted)
     z *= np.uint64(0x94D049BB133111EB)
-    z ^= z >> np.uint64(31)
+    z ^= np.right_shift(z, np.uint64(31), out=shifted)
     return z
 
 
@@ -198,20 +210,26 @@ def kept(codes: Integers, contents: Hashes, hashes: Hashes, most: int) -> Boolea
     """
     # Both steps of ``_numbers`` can be undone: in a unit, equal numbers are equal contents.
     keys = _numbers(codes, contents, hashes)
-    order = _sorted(codes, keys)
-    ordered = keys[order]
-    copies = _since(_new(codes[order]) | _new(ordered))
+    order, tied = _sorted(codes, keys)
+    among = order[tied]
+    copies = _since(_new(codes[among]) | _new(keys[among]))
     if copies.any():
-        numbers = np.where(copies, mixed(ordered + copies.astype(np.uint64)), ordered)
+        numbers = keys[order]
+        numbers[tied] = np.where(copies, mixed(keys[among] + copies.astype(np.uint64)), keys[among])
         # Ties of numbers by content: not by places in the table, which other units' records change.
-        order = order[_sorted(codes[order], numbers)]
+        order = order[_sorted(codes[order], numbers)[0]]
+    lengths = np.bincount(codes)
+    place = np.arange(len(codes))
+    place -= np.repeat(np.cumsum(lengths) - lengths, lengths)  # where each unit begins
     chosen = np.zeros(len(codes), np.bool_)
-    chosen[order[_since(_new(codes[order])) < most]] = True
+    chosen[order[place < most]] = True
     return chosen
 
 
 def _numbers(codes: Integers, contents: Hashes, hashes: Hashes) -> Hashes:
-    return mixed(hashes[codes] ^ contents)
+    numbers = hashes[codes]
+    numbers ^= contents
+    return mixed(numbers)
 
 
 class Quotas:
@@ -237,7 +255,7 @@ class Quotas:
     def __init__(self, codes: Integers, contents: Hashes, hashes: Hashes) -> None:
         self._hashes = hashes
         keys = _numbers(codes, contents, hashes)
-        order = _sorted(codes, keys)
+        order, _ = _sorted(codes, keys)
         codes, keys = codes[order], keys[order]
         starts = np.flatnonzero(_new(codes) | _new(keys))
         self._keys = keys[starts]
@@ -325,22 +343,27 @@ def _cut(entries: npt.NDArray[_Entry], lengths: Sequence[int]) -> list[npt.NDArr
     return np.split(entries, np.cumsum(lengths)[:-1])
 
 
-def _sorted(codes: Integers, numbers: Hashes) -> Integers:
-    """Return the order by codes, then by numbers, then as they are."""
+def _sorted(codes: Integers, numbers: Hashes) -> tuple[Integers, Integers]:
+    """Return the order by codes, then by numbers, then as they are; and where it has equal ones, at least."""
     # As single numbers, of code, as many bits of the number as there is room for, and place: five times as
-    # fast as ``np.lexsort``, which only has to decide what ties are left.
+    # fast as ``np.lexsort``, which only has to decide what ties are left. In place, as new pages cost more.
     above, below = int(codes.max(initial=0)).bit_length(), max(0, len(codes) - 1).bit_length()
-    packed = numbers >> np.uint64(above + below) << np.uint64(below)
+    packed = numbers >> np.uint64(above + below)
+    packed <<= np.uint64(below)
     packed |= np.arange(len(codes), dtype=np.uint64)
-    packed |= codes.astype(np.uint64) << np.uint64(63 - above) << np.uint64(1)  # none, by 64 at once
+    shifted = codes.astype(np.uint64)
+    shifted <<= np.uint64(63 - above)
+    shifted <<= np.uint64(1)  # none, by 64 at once
+    packed |= shifted
     packed.sort()
-    order = (packed & np.uint64((1 << below) - 1)).astype(np.int64)
-    packed >>= np.uint64(below)
-    again = ~_new(packed)
+    heads = np.right_shift(packed, np.uint64(below), out=shifted)
+    packed &= np.uint64((1 << below) - 1)
+    order = packed.view(np.int64)
+    again = ~_new(heads)
     tied = np.flatnonzero(again | np.append(again[1:], False))
     among = order[tied]
-    order[tied] = among[np.lexsort((numbers[among], packed[tied]))]
-    return order
+    order[tied] = among[np.lexsort((numbers[among], heads[tied]))]
+    return order, tied
 
 
 def _new(ordered: npt.NDArray[np.generic]) -> Booleans:

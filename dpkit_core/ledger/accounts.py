@@ -83,7 +83,7 @@ class Account:
                 "neighbors"
             )
         if (mine := _units(self.schema)) != (its := _units(schema)):
-            return f"it protects {mine}, the run {its}"
+            return f"it protects {mine}, the run {its}; open an account for that, or protect the same"
         ours = {column.name: column for column in (*self.schema.columns, self.schema.target)}
         for column in (*schema.columns, schema.target):
             if column.name not in ours:

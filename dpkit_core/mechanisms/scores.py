@@ -6,7 +6,9 @@ of what was released before. So the steps compose adaptively.
 *Numbers.* Let m(x) be what the model says, y the target.
 
 1. Where the target lies (``mechanisms.cells``), as if it had no bounds: the *center* y0, its mean, and the
-   *cap* c, such that [y0 - c, y0 + c] reaches from its .005- to its .995-quantile, as released.
+   *cap* c, such that [y0 - c, y0 + c] reaches from its .005- to its .995-quantile, as released. Cells
+   are cut to the target's public bounds first, since noise may be beyond them: a cap that no target reaches
+   has more noise and tells no more.
 2. The second moments of
 
        v = (1, a u, a u^2, d q),   u = (y - y0) / c cut to [-1, 1],   q = min((y - m(x))^2, c^2) / c^2,
@@ -19,8 +21,11 @@ From the matrix, ``dpkit_core.release.evaluation`` reads 1 - sum q / sum (u - me
 it has all products of two of 1, u, u^2 and q. A model that always says y0 has q = u^2 up to the cap, and so a
 score of 0: one cap is for both sums.
 
-*Classes.* Of each class how many records it has that the model gets right, and how many that it does not. A
-record is in one of these counts: the sensitivity is 1, and sqrt(2) where it is replaced.
+*Classes.* Two tables of counts, in one release. The first has of each class how many records the model gets
+wrong, and how many right. The second has, of records without and with what is said, how many there are in
+each cell of the probability that is said, between ``SAID``: of a yes for a yes or no, and of several classes,
+of the one that the model names. A record is in one count of each table: the sensitivity is sqrt(2), and 2
+where it is replaced, since both records may be elsewhere in both.
 """
 
 from __future__ import annotations
@@ -56,6 +61,10 @@ CELLS_SHARE = 0.2
 #: a^2 and d^2 of the notes.
 WEIGHT_OF_TARGET, WEIGHT_OF_ERROR = 0.5, 1.5
 
+#: Between these are the cells of probabilities; none has numbers on both sides of 1/2.
+_BELOW_HALF = (0.005, 0.01, 0.02, 0.035, 0.06, 0.1, 0.15, 0.22, 0.3, 0.4)
+SAID = (*_BELOW_HALF, 0.5, *(1 - p for p in reversed(_BELOW_HALF)))
+
 #: |v| at most.
 NORM = math.sqrt(1 + 2 * WEIGHT_OF_TARGET + WEIGHT_OF_ERROR)
 
@@ -74,7 +83,8 @@ class Score:
     ----------
     released
         The triangle of the matrix, flattened as ``mechanisms.moments.flatten`` does; or for each class in
-        turn how many records the model gets wrong and how many right.
+        turn how many records the model gets wrong and how many right, and then the records in each cell of
+        probabilities, without and with what was said.
     deviation
         Of the noise on each of these numbers.
     center, cap, beyond
@@ -104,8 +114,8 @@ def score_events(
         The relation.
     """
     if classes is not None:
-        sensitivity = counts_sensitivity(1, neighboring)
-        return (Gaussian(1 / math.sqrt(precision), neighboring, sensitivity=sensitivity, shape=(classes, 2)),)
+        sensitivity, counts = counts_sensitivity(2, neighboring), 2 * (classes + len(SAID) + 1)
+        return (Gaussian(1 / math.sqrt(precision), neighboring, sensitivity=sensitivity, shape=(counts,)),)
     first = math.sqrt(2 / (CELLS_SHARE * precision))  # its steps together cost as much again
     moments = 1 / math.sqrt((1 - CELLS_SHARE) * precision)
     return (
@@ -115,9 +125,16 @@ def score_events(
 
 
 def score_of_numbers(
-    meter: Meter, data: Summable[Block], predict: Predictor, events: tuple[Gaussian, ...]
+    meter: Meter,
+    data: Summable[Block],
+    predict: Predictor,
+    events: tuple[Gaussian, ...],
+    bounds: tuple[float, float] | None = None,
 ) -> Score:
-    """Return the score of a model of a number; emits ``events``, those of ``score_events``."""
+    """Return the score of a model of a number; emits ``events``, those of ``score_events``.
+
+    ``bounds`` are those of the target, if it has any.
+    """
     neighboring = events[0].neighboring
     (cells,) = private_cells(
         meter,
@@ -129,7 +146,7 @@ def score_of_numbers(
         neighboring=neighboring,
         planned=1,
     )
-    center, cap, beyond = _capped(cells)
+    center, cap, beyond = _capped(cells, bounds or (-math.inf, math.inf))
     found = cells.found and 0 < cap < math.inf
     rows = functools.partial(score_rows, predict=predict, center=center, cap=cap if found else 1.0)
     multiplier = events[-1].noise_multiplier
@@ -142,7 +159,7 @@ def score_of_numbers(
 
 
 def score_of_classes(
-    meter: Meter, data: Summable[Block], predict: Predictor, events: tuple[Gaussian, ...]
+    meter: Meter, data: Summable[Block], predict: Predictor, events: tuple[Gaussian, ...], classes: int
 ) -> Score:
     """Return the score of a model of classes, or of a yes or no; emits ``events``, those of ``score_events``.
 
@@ -152,20 +169,25 @@ def score_of_classes(
     (event,) = events
     assert event.shape is not None  # as ``score_events`` says
     assert event.sensitivity is not None
-    classes = event.shape[0]
-    counts = data.sum(Sum(functools.partial(_hits, predict=predict, classes=classes), (classes, 2), bound=1))
-    noisy = meter.gaussian(counts, sensitivity=event.sensitivity, noise_multiplier=event.noise_multiplier)
-    return Score(tuple(noisy.ravel().tolist()), event.noise_multiplier * event.sensitivity)
+    count = functools.partial(_counts, predict=predict, classes=classes)
+    noisy = meter.gaussian(
+        data.sum(Sum(count, event.shape, bound=1)),
+        sensitivity=event.sensitivity,
+        noise_multiplier=event.noise_multiplier,
+    )
+    return Score(tuple(noisy.tolist()), event.noise_multiplier * event.sensitivity)
 
 
-def _capped(cells: Cells) -> tuple[float, float, float]:
+def _capped(cells: Cells, bounds: tuple[float, float]) -> tuple[float, float, float]:
     """Return center, cap and the share of records beyond it."""
+    cells = attrs.evolve(cells, edges=np.clip(cells.edges, *bounds))
     low, high = cells.quantiles(np.array([TAIL, 1 - TAIL])).tolist()
     middles = np.clip(cells.edges[:-1] / 2 + cells.edges[1:] / 2, low, high)
     center = float(cells.shares @ middles)
     cap = max(high - center, center - low)
     below = np.concatenate([[0.0], np.cumsum(cells.shares)])
-    ends = np.interp([center - cap, center + cap], cells.edges, below / below[-1])
+    reach = cap * (1 + 2.0**-40)  # whatever is at a bound is not beyond it
+    ends = np.interp([center - reach, center + reach], cells.edges, below / below[-1])
     return center, cap, max(0.0, float(1 - ends[1] + ends[0]))
 
 
@@ -178,13 +200,17 @@ def score_rows(block: Block, predict: Predictor, center: float, cap: float) -> M
     return np.column_stack(columns)
 
 
-def _hits(block: Block, predict: Predictor, classes: int) -> Integers:
-    """Return for each class how many records are wrong and how many right."""
+def _counts(block: Block, predict: Predictor, classes: int) -> Integers:
+    """Return wrong and right records of each class, and records without and with what is said by cell."""
     said = np.asarray(predict(block.X), dtype=np.float64)
-    # Of several classes the first has the place 1; NaN is nothing that was said.
-    named = np.argmax(said, axis=1) + 1 if said.ndim == 2 else (said >= 0.5).astype(np.int64)
-    unknown = np.isnan(said).any(axis=1) if said.ndim == 2 else np.isnan(said)
     true = np.clip(block.y, 0, classes - 1).astype(np.int64)
-    counts = np.zeros((classes, 2), dtype=np.int64)
-    np.add.at(counts, (true, ((named == true) & ~unknown).astype(np.int64)), 1)
-    return counts
+    several = said.ndim == 2
+    # Of several classes the first has the place 1; NaN is nothing that was said.
+    unknown = np.isnan(said).any(axis=1) if several else np.isnan(said)
+    named = np.argmax(said, axis=1) + 1 if several else (said >= 0.5).astype(np.int64)
+    right = (named == true) & ~unknown
+    probable = np.where(unknown, 0.0, said.max(axis=1) if several else said)
+    cell = np.searchsorted(SAID, probable, side="right")
+    hits = np.bincount(2 * true + right, minlength=2 * classes)
+    cells = np.bincount(2 * cell + (right if several else true == 1), minlength=2 * len(SAID) + 2)
+    return np.concatenate([hits, cells])

@@ -238,15 +238,22 @@ def noisy_sums(
     *_, rate = noise_of(event)
     active = _active(contributions, groups.size, event, admit)
     taken = np.flatnonzero(active & _sampled(sampler.generator, groups.size, rate))
-    return with_noise(sampler, _sums(contributions, groups, taken, event), event)
+
+    def noisy(row: Integers, scale: int) -> Integers:
+        return row + sampler.discrete_gaussian(scale, row.size)
+
+    return with_noise(_sums(contributions, groups, taken, event), event, noisy)
 
 
-def with_noise(sampler: Sampler, sums: Integers, event: Sums) -> Matrix:
-    """Return exact sums, shape (coordinates, groups), with the noise of a round."""
+def with_noise(sums: Integers, event: Sums, noisy: Callable[[Integers, int], Integers]) -> Matrix:
+    """Return exact sums, shape (coordinates, groups), with the noise of a round.
+
+    ``noisy`` returns one coordinate with discrete Gaussian noise of a given parameter.
+    """
     multipliers, sensitivities, shape, _ = noise_of(event)
     result = np.empty(shape)
     for j, scale in enumerate(deviations(multipliers, sensitivities)):
-        result[j] = sums[j] + sampler.discrete_gaussian(scale, shape[1])
+        result[j] = noisy(sums[j], scale)
     return result
 
 

@@ -33,7 +33,23 @@ class Joint(Protocol):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What the guarantee rests on beside the plan's assumptions, for the certificate."""
+        """What the guarantee rests on beside the plan's assumptions, for the certificate.
+
+        The first begins with how many parties may share what they know: verifiers look for it.
+        """
+        ...
+
+    @property
+    def engine(self) -> tuple[str, str, str]:
+        """What adds up where the records are: a name, a distribution and its version, for the certificate."""
+        ...
+
+    def compared(self, released: str, /) -> tuple[str, ...]:
+        """Return sentences for the certificate on whether all parties computed the same.
+
+        ``released`` is the digest of what this party releases, certificate aside: a function of totals that
+        all of them have, so it tells them nothing.
+        """
         ...
 
     def total(

@@ -103,7 +103,8 @@ class PlannedEvaluation:
 
     def sentence(self, size: int | None) -> str:
         """Return what will be released, and about how sure it will be of a table of that size."""
-        measure, known = CAPPED_R2 if self.classes is None else ACCURACY, self.least
+        ranked = "accuracy, AUC and calibration" if self.classes == 2 else "accuracy and calibration"
+        measure, known = CAPPED_R2 if self.classes is None else ranked, self.least
         told = f"from about {rounded(10 * known)} records on it is known to .1 or so"
         if size is not None and known < size:
             told = f"it will be known to {known / size:.1g} or so"
@@ -181,9 +182,11 @@ def evaluated(meter: Meter, data: AnyDataset, model: Model, plan: PlannedEvaluat
     """Return how good a model is on records, of the features that it uses."""
     own = model.to_document()["kind"] in {*CORE_KINDS, *OWN_KINDS}
     predict = model.predict if own else functools.partial(_one_by_one, predict=model.predict)
-    score_of = score_of_numbers if plan.classes is None else score_of_classes
-    score: Score = score_of(meter, data, predict, plan.events)
-    measure = CAPPED_R2 if plan.classes is None else ACCURACY
+    score: Score
+    if plan.classes is None:
+        measure, score = CAPPED_R2, score_of_numbers(meter, data, predict, plan.events, data.target_bounds)
+    else:
+        measure, score = ACCURACY, score_of_classes(meter, data, predict, plan.events, plan.classes)
     return Evaluation(measure, records=plan.records, of=plan.of, **attrs.asdict(score, recurse=False))
 
 

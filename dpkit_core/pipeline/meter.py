@@ -37,6 +37,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from dpkit_core.arrays import Integers
 from dpkit_core.data.kept import Kept, KeptHere
 from dpkit_core.data.sums import State
 from dpkit_core.errors import EngineFailed, PlanViolation
@@ -325,8 +326,8 @@ class StageMeter(Uncopyable):
     ) -> npt.NDArray[np.float64]:
         """As ``Meter.kept_sums`` says."""
         self._require_usable()
-        self._require_alone()
         if len(kept) != 1 or not self._adds_up(event, limits):
+            self._require_alone()
             return self._sums_of_rows(kept, of, limits=limits, event=event)
         *exact, (records, *_), (wrong, *_) = kept[0].sum(sum_of(of, event, limits))
         if wrong:
@@ -336,7 +337,7 @@ class StageMeter(Uncopyable):
         self._raise_violation()
         self._spend(Draw(event, None, (len(limits), int(noise_of(event)[2][1]))), by_sums=True)
         self._arithmetic[SUMS_ARITHMETIC] = None
-        return with_noise(self._sampler, np.array(exact), event)
+        return with_noise(np.array(exact), event, self._summed)
 
     def _adds_up(self, event: Sums, limits: Sequence[int]) -> bool:
         """Return whether the next round is this one, and needs neither coins nor accounts of records."""
@@ -477,19 +478,28 @@ class StageMeter(Uncopyable):
     ) -> npt.NDArray[np.float64]:
         """Return the total over all parties, on the grid of ``Sampler.gaussian_on_grid``."""
         grid = gaussian_grid(sensitivity, noise_multiplier, max(array.size, 1))
+        total = self._of_all(joint, grid.snap(finite(array)).ravel(), grid.scale)
+        steps = np.clip(total.reshape(array.shape), -GRID_LIMIT, GRID_LIMIT)
+        return np.asarray(steps.astype(np.float64) * grid.step)
+
+    def _summed(self, row: Integers, scale: int) -> Integers:
+        """Return a sum with discrete Gaussian noise: that of all parties, where there are several."""
+        if self._joint is not None:
+            return self._of_all(self._joint, row, scale)
+        return row + self._sampler.discrete_gaussian(scale, row.size)
+
+    def _of_all(self, joint: Joint, value: Integers, scale: int) -> Integers:
         self._arithmetic[JOINT_ARITHMETIC] = None
         try:
-            total = joint.total(
-                grid.snap(finite(array)).ravel(),
-                grid.scale,
-                lambda share: self._sampler.discrete_gaussian(share, array.size),
+            return joint.total(
+                value,
+                scale,
+                lambda share: self._sampler.discrete_gaussian(share, value.size),
                 self._spend_attempt,
             )
         except EngineFailed as error:
             self._parted = error  # whose words are of the parties, and of nothing that a part chose
             raise
-        steps = np.clip(total.reshape(array.shape), -GRID_LIMIT, GRID_LIMIT)
-        return np.asarray(steps.astype(np.float64) * grid.step)
 
     def _spend_attempt(self) -> None:
         """Record that a release is attempted once more: what was sent for the one before may be known."""

@@ -28,7 +28,6 @@ that cannot be loaded stops the release too.
 
 from __future__ import annotations
 
-import importlib.metadata
 import inspect
 import os
 import warnings
@@ -39,6 +38,7 @@ from typing import TYPE_CHECKING
 import pluggy
 
 from dpkit_core.errors import BrokenPlugin, Declined, DpkitError, IncompatiblePlugin, Vetoed
+from dpkit_core.plugins import environment
 from dpkit_core.plugins.kinds import ComponentRef
 from dpkit_core.plugins.registry import load_target
 
@@ -165,8 +165,9 @@ class Observers:
         """
         observers = cls(plugins, report=report, strict=strict)
         if entry_points is None:
-            entry_points = importlib.metadata.entry_points(group=GROUP)
-        found = {ComponentRef.from_entry_point(point) for point in entry_points}
+            found = {*environment.installed(GROUP)}
+        else:
+            found = {ComponentRef.from_entry_point(point) for point in entry_points}
         for ref in sorted(found, key=lambda ref: (ref.name, ref.distribution, ref.target)):
             if not left_out(ref):
                 observers._load(ref)

@@ -26,6 +26,7 @@ from dpkit_core.privacy.events import (
     Event,
     Gaussian,
     NonPrivate,
+    NonSphericalGaussian,
     Repeated,
     events_in_short,
     expand,
@@ -169,7 +170,8 @@ class Plan:
         Each is as dear as the dearest of the stage, all of which must be Gaussian.
         """
         (stage,) = self.stages
-        singles = [event for event in expand(stage.plan.events) if isinstance(event, Gaussian)]
+        gaussians = Gaussian | NonSphericalGaussian
+        singles = [event for event in expand(stage.plan.events) if isinstance(event, gaussians)]
         again = Repeated(min(singles, key=lambda event: event.noise_multiplier), attempts)
         events = (*stage.plan.events, again)
         enlarged = attrs.evolve(stage, plan=attrs.evolve(stage.plan, events=events))

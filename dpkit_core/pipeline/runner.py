@@ -40,6 +40,7 @@ from dpkit_core.errors import (
     PlanViolation,
     Vetoed,
 )
+from dpkit_core.files.documents import digest
 from dpkit_core.ledger.ledger import Ledger, Payer
 from dpkit_core.noise.joint import Joint
 from dpkit_core.noise.randomness import Randomness
@@ -177,6 +178,7 @@ class _Run:
         joint: Joint | None = None,
     ) -> None:
         self.plan, self.joint = plan, joint
+        self.compared: tuple[str, ...] = ()
         self.scored: AnyDataset | None = None
         if plan.evaluation is not None:
             fitted, scored = divided(plan, batches[0])
@@ -184,6 +186,8 @@ class _Run:
         self.batches = tuple(map(without_names, batches))
         self.data = self.batches[0]  # all there is, but for a stream
         self.trusted, self.engine = trusted(self.batches), _engine_of(self.data)
+        if joint is not None:
+            self.engine = EngineRecord(*joint.engine)
         self.randomness = randomness = Randomness.from_os() if randomness is None else randomness
         self.progress = progress or (lambda stage, done, steps: None)
         self.process = os.getpid()
@@ -225,6 +229,9 @@ class _Run:
         model = None if isinstance(outcome, Refusal) else outcome
         evaluation = self._evaluate(model)
         self.require_same_process()
+        if self.joint is not None:
+            plain = None if model is None else model.to_document()
+            self.compared = self.joint.compared(digest([selected, plain, code]))
         certificate = self.certificate(witness, refusal)
         return Release(selected, model, refusal, certificate, refusal_code=code, evaluation=evaluation)
 
@@ -364,6 +371,7 @@ class _Run:
         if self.randomness.reproducible or any(meter.reproducible for meter in self.meters.values()):
             reasons.append("the noise comes from a seed, so whoever knows or guesses it can remove the noise")
         arithmetic = [sentence for meter in self.meters.values() for sentence in meter.arithmetic]
+        arithmetic += self.compared
         return Certificate(
             private=not reasons,
             reasons=tuple(reasons),

@@ -34,6 +34,7 @@ from typing import Any, TextIO
 import attrs
 
 from dpkit_core.errors import AmbiguousName, BrokenPlugin, UnknownName, install
+from dpkit_core.plugins import environment
 from dpkit_core.plugins.kinds import PARTS, ComponentRef, Kind, canonical, kind_named
 
 
@@ -55,10 +56,6 @@ class Registry:
     def __init__(self, entry_points: Iterable[EntryPoint] | None = None) -> None:
         self._given = None if entry_points is None else tuple(entry_points)
         self._refs: tuple[ComponentRef, ...] | None = None
-
-    def refresh(self) -> None:
-        """Forget what was found, so that the next question reads the environment again."""
-        self._refs = None
 
     def refs(self, kind: str | None = None) -> tuple[ComponentRef, ...]:
         """Return every part, or those of one kind, in the order of a pipeline and then by name.
@@ -127,21 +124,12 @@ class Registry:
         return matches[0]
 
     def _read(self) -> tuple[ComponentRef, ...]:
+        """Return the parts, in the order of a pipeline."""
         if self._given is None:
-            # One call: each reads every distribution's entry points again.
-            installed = importlib.metadata.entry_points()
-            found = [point for kind in PARTS.values() for point in installed.select(group=kind.group)]
-        else:
-            groups = {kind.group for kind in PARTS.values()}
-            found = [point for point in self._given if point.group in groups]
-        order = tuple(PARTS)
-        # A set, because a folder that is on sys.path twice offers its parts twice.
-        return tuple(
-            sorted(
-                {ComponentRef.from_entry_point(point) for point in found},
-                key=lambda ref: (order.index(ref.role), attrs.astuple(ref)),
-            )
-        )
+            return tuple(ref for kind in PARTS.values() for ref in environment.installed(kind.group))
+        given = {ComponentRef.from_entry_point(point) for point in self._given}
+        ordered = sorted(given, key=attrs.astuple)
+        return tuple(ref for kind in PARTS.values() for ref in ordered if ref.kind == kind.plural)
 
     def _not_found(self, role: str, name: str) -> str:
         refs, plain = self.refs(role), name.rpartition(":")[2]

@@ -46,7 +46,6 @@ from __future__ import annotations
 
 import ast
 import difflib
-import importlib.metadata
 import importlib.util
 import inspect
 from collections.abc import Iterator, Sequence
@@ -57,6 +56,7 @@ import attrs
 
 from dpkit_core.errors import AmbiguousName, BrokenPlugin, MissingDependency, UnknownName, install
 from dpkit_core.files.documents import read_toml
+from dpkit_core.plugins import environment
 from dpkit_core.plugins.kinds import ComponentRef, kind_named
 from dpkit_core.plugins.registry import load_target
 
@@ -65,9 +65,7 @@ FILES = ("recipes", "suites")
 
 def resources(kind: str) -> tuple[ComponentRef, ...]:
     """Return the installed resources of a kind, by name; nothing is imported."""
-    found = importlib.metadata.entry_points(group=kind_named(kind).group)
-    # A set, because a folder that is on sys.path twice offers its files twice.
-    return tuple(sorted({ComponentRef.from_entry_point(point) for point in found}, key=attrs.astuple))
+    return environment.installed(kind_named(kind).group)
 
 
 def find_resource(kind: str, name: str, *, among: Sequence[ComponentRef] | None = None) -> ComponentRef:

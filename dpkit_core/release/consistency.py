@@ -50,6 +50,12 @@ STAGES = {
 #: The stages of a search among settings, in order: fits, empty folds, the comparison.
 SEARCH = re.compile(r"(fits of candidate (0|[1-9][0-9]*))|(folds)|(comparison)")
 
+#: How an assumption begins on who had the records, where these were not in the process that drew all noise.
+ELSEWHERE = re.compile(
+    "those who run .+, where the records were, and the network to it |"
+    "at most [0-9]+ of the [0-9]+ parties that hold the records "
+)
+
 _NOT_PRIVATE = "not private"
 _FOREIGN = "for the noise that it drew"
 _PICKS = ExponentialMechanism | PermuteAndFlip
@@ -59,7 +65,7 @@ def contradictions(release: Release) -> list[str]:
     """Return the contradictions in a release, one sentence each."""
     search = any(SEARCH.fullmatch(item.stage) for item in release.certificate.events)
     run = _search if search else _run
-    checks = (_relations, _privacy, _budget, _outcome, _facts, run, _features, _witness)
+    checks = (_relations, _privacy, _budget, _outcome, _facts, _engine, run, _features, _witness)
     return [sentence for check in checks for sentence in check(release)]
 
 
@@ -140,6 +146,18 @@ def _facts(release: Release) -> Iterator[str]:
         for fact in map(unstated, events):
             if fact is not None:
                 yield f"the certificate lists {fact}, but states such facts of other events"
+
+
+def _engine(release: Release) -> Iterator[str]:
+    """Check that what had the records is named exactly where something is assumed of it."""
+    engine, assumptions = release.certificate.engine, release.certificate.assumptions
+    assumed = any(map(ELSEWHERE.match, assumptions))
+    if engine is None and assumed:
+        yield "the certificate assumes something of who had the records, but names no engine that had them"
+    if engine is not None and not assumed:
+        yield f"the certificate names engine {engine.name}, but assumes nothing of who had the records"
+    if engine is None and release.certificate.plan.spare is not None:
+        yield "spare attempts are of several parties, but the certificate names no engine that added up"
 
 
 def _run(release: Release) -> Iterator[str]:

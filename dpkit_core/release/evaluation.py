@@ -20,8 +20,8 @@ numbers). The interval is that of Fieller (1954): all t with T(t)^2 <= z^2 V(t),
 The sum of u^2 is in M twice; both are weighed by their inverse variances. Moments are kept within the
 inequality of Cauchy and Schwarz, so that noise never makes V too small.
 
-*Accuracy.* With H right and N records, T(t) = H - t N, noise of variance K s^2 ((1 - t)^2 + t^2) for K
-classes, and N t (1 - t) by sampling.
+*Accuracy, AUC and calibration*: ``dpkit_core.release.estimates``. Of the noisy counts of K classes each side
+has K, with noise of variance K s^2; a cell of the table of calibration likewise as many as it puts together.
 
 Where S_u or N is within z of 0, every t is possible, and there is no score. What is no sum of squares, S_q
 below 0, counts as 0, and H as at most N. For the true sum is not below: the interval reaches as far on the
@@ -30,12 +30,13 @@ one side and farther on the other, so that luck with the noise makes none short.
 
 from __future__ import annotations
 
+import itertools
 import math
-from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import attrs
 
+from dpkit_core.release.estimates import LEAST_RECORDS, Estimate, auc, between, deviations, share
 from dpkit_core.validators import frozen_floats, hexadecimal
 
 if TYPE_CHECKING:
@@ -61,21 +62,9 @@ _WHICH = {
 #: Numbers in the triangle of the matrix.
 TRIANGLE = 10
 
-#: There is a score from so many deviations of the noise of the number of records on.
-LEAST_RECORDS = 3.0
-
-
-@attrs.frozen
-class Estimate:
-    """A number and an interval that holds it, with so much confidence."""
-
-    value: float
-    low: float
-    high: float
-    level: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.3g} ({100 * self.level:g} % confidence: {self.low:.3g} to {self.high:.3g})"
+#: Cells of probabilities that are said, with two counts each; and the ends of those in one row of a table.
+CELLS = 22
+SHOWN_CELLS = {0.0: 0, 0.1: 6, 0.3: 9, 0.5: 11, 0.7: 13, 0.9: 16, 1.0: 22}
 
 
 @attrs.frozen
@@ -112,7 +101,7 @@ class Evaluation:
         capped = len({each is None for each in (self.center, self.cap, self.beyond)}) == 1
         if not capped or (self.cap is not None and self.cap <= 0) or (self.beyond or 0) < 0:
             raise ValueError("an evaluation has a center, a cap above 0 and what is beyond, or none of them")
-        odd = len(self.released) % 2 == 1 or len(self.released) < 4 or self.cap is not None
+        odd = len(self.released) % 2 == 1 or len(self.released) < 2 * CELLS + 4 or self.cap is not None
         if odd if self.measure == ACCURACY else len(self.released) != TRIANGLE:
             raise ValueError(f"an evaluation by {self.measure} does not have the numbers for it")
 
@@ -130,21 +119,60 @@ class Evaluation:
             m, where units were drawn one by one, each with up to so many records that are like each other.
         """
         if self.measure == ACCURACY:
-            return self._accuracy(level, sampled=of_each * population)
+            noise = len(self.hits) / 2 * self.deviation * self.deviation
+            right = sum(self.hits[1::2])
+            return share(self.number - right, right, noise, level, sampled=of_each * population)
         if self.cap is None:
             return None
         return _capped_r2(self.released, self.deviation, level, sampled=of_each * population)
 
+    def ranking(self, level: float = 0.95, *, population: bool = False, of_each: int = 1) -> Estimate | None:
+        """Return the AUC of a yes or no, with arguments as for ``score``; None if it cannot be told."""
+        if self.measure != ACCURACY or len(self.hits) != 4:
+            return None
+        without, having = self.released[4::2], self.released[5::2]
+        return auc(without, having, self.deviation, level, sampled=of_each * population)
+
+    def calibration(self, level: float = 0.95) -> list[tuple[float, float, float, Estimate | None]]:
+        """Return from where to where a probability was said, of about how many records, and how many had it.
+
+        For a yes or no, how many were a yes; of several classes, how many had the one that was named. None
+        where noise leaves every share possible.
+        """
+        if self.measure != ACCURACY:
+            return []
+        cells, ends, found = self.released[len(self.hits) :], list(SHOWN_CELLS.items()), []
+        for (low, first), (high, last) in itertools.pairwise(ends):
+            without, having = sum(cells[2 * first : 2 * last : 2]), sum(cells[2 * first + 1 : 2 * last : 2])
+            noise = (last - first) * self.deviation**2
+            found.append((low, high, without + having, share(without, having, noise, level, sampled=0)))
+        return found
+
+    @property
+    def hits(self) -> tuple[float, ...]:
+        """For each class how many records the model gets wrong, and how many right."""
+        return self.released[: -2 * CELLS]
+
     @property
     def number(self) -> float:
         """About how many records there are."""
-        return sum(self.released) if self.measure == ACCURACY else self.released[0]
+        return sum(self.hits) if self.measure == ACCURACY else self.released[0]
 
     @property
     def most_frequent(self) -> float:
         """About the share of the most frequent class: the accuracy of naming it always."""
-        pairs = zip(self.released[::2], self.released[1::2], strict=True)
+        pairs = zip(self.hits[::2], self.hits[1::2], strict=True)
         return min(1.0, max(wrong + right for wrong, right in pairs) / max(self.number, 1.0))
+
+    def table(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+        """Return header and rows of what was said and how often it was so; nothing of numbers."""
+        asked = "were a yes" if len(self.hits) == 4 else "had that class"
+        rows = tuple(
+            (f"{low:g} to {high:g}", f"{max(number, 0):.0f}", *_shown(estimate))
+            for low, high, number, estimate in self.calibration()
+        )
+        header = ("probability said", "records, about", asked, "95 % confidence")
+        return (header, rows) if self.score() is not None and rows else ((), ())
 
     def sentences(self, unit: Unit | None) -> list[str]:
         """Return what a person reads, of records of this unit."""
@@ -171,6 +199,9 @@ class Evaluation:
                 f"If {drawn}, that of the population is between {wider.low:.3g} and {wider.high:.3g}."
             )
         if self.measure == ACCURACY:
+            ranked = self.ranking()
+            if ranked is not None:
+                sentences.append(f"AUC {ranked}, by {CELLS} cells of the probability of a yes.")
             return [*sentences, f"Always naming the most frequent class has about {self.most_frequent:.3g}."]
         return [
             *sentences,
@@ -179,41 +210,17 @@ class Evaluation:
             "without the cap may be another.",
         ]
 
-    def _accuracy(self, level: float, *, sampled: int) -> Estimate | None:
-        records = self.number
-        right = min(max(sum(self.released[1::2]), 0.0), max(records, 0.0))
-        noise = len(self.released) / 2 * self.deviation * self.deviation
-        if records < LEAST_RECORDS * math.sqrt(2 * noise):
-            return None
-        drawn, z = records * sampled, _deviations(level)
-        # (H - t N)^2 <= z^2 (noise (1 - 2 t + 2 t^2) + drawn (t - t^2))
-        squared = records * records - z * z * (2 * noise - drawn)
-        linear = records * right - z * z * (noise - drawn / 2)
-        ends = _between(squared, linear, right * right - z * z * noise)
-        if ends is None:
-            return None
-        value, low, high = (min(max(each, 0.0), 1.0) for each in (right / records, *ends))
-        return Estimate(value, low, high, level)
+
+def _shown(estimate: Estimate | None) -> tuple[str, str]:
+    if estimate is None:
+        return "cannot be told", ""
+    return f"{estimate.value:.2f}", f"{estimate.low:.2f} to {estimate.high:.2f}"
 
 
 def _spaced(number: float | None) -> str:
     """Return a number to four digits, whose thousands are apart on one line."""
     rounded = f"{number or 0.0:.4g}"
     return f"{float(rounded):,.0f}".replace(",", "\u00a0") if "e+0" in rounded else rounded
-
-
-def _deviations(level: float) -> float:
-    """Return how many deviations of a normal number hold it with this confidence."""
-    return NormalDist().inv_cdf((1 + level) / 2)
-
-
-def _between(squared: float, linear: float, constant: float) -> tuple[float, float] | None:
-    """Return where ``squared`` t^2 - 2 ``linear`` t + ``constant`` is at most 0; None if without end."""
-    inside = linear * linear - squared * constant
-    if not (0 < squared < math.inf and abs(inside) < math.inf):  # numbers of a file may be anything
-        return None
-    root = math.sqrt(max(inside, 0.0))
-    return (linear - root) / squared, (linear + root) / squared
 
 
 def _capped_r2(released: tuple[float, ...], s: float, level: float, *, sampled: int) -> Estimate | None:
@@ -261,8 +268,8 @@ def _capped_r2(released: tuple[float, ...], s: float, level: float, *, sampled: 
         qq, uu = qq + sampled * drawn_q, uu + sampled * drawn_u
         qu += sampled * min(max(q_u2 - 2 * w * q_u + w * w * q1, -limit), limit)
     # (S_q - t S_u)^2 <= z^2 (qq - 2 t qu + t^2 uu)
-    z = _deviations(level)
-    ends = _between(S_u * S_u - z * z * uu, S_q * S_u - z * z * qu, S_q * S_q - z * z * qq)
+    z = deviations(level)
+    ends = between(S_u * S_u - z * z * uu, S_q * S_u - z * z * qu, S_q * S_q - z * z * qq)
     if S_u <= 0 or ends is None:
         return None
     return Estimate(1 - S_q / S_u, 1 - ends[1], 1 - max(ends[0], 0.0), level)

@@ -111,7 +111,9 @@ class Release:
             return Shown()
         transformed = self.certificate.schema.target.transform is not None
         scale = ("This is on the scale of the transformed target.",) if transformed else ()
-        return Shown(sentences=(*self.evaluation.sentences(self.certificate.schema.unit), *scale))
+        return Shown(
+            *self.evaluation.table(), (*self.evaluation.sentences(self.certificate.schema.unit), *scale)
+        )
 
     def predict(self, X: Any) -> Vector:
         """Return one prediction per row of ``X``; a row of probabilities where the model has ``classes``.

@@ -1,6 +1,5 @@
 """``dpkit verify``: two answers, many files, and no plugin for the sums that the core has."""
 
-import importlib.metadata
 import json
 
 import attrs
@@ -133,7 +132,7 @@ def test_a_bare_core_verifies_the_accountants_whose_sums_it_has(dpkit, release, 
         facts = {"events": events, "accountant": accountant, "parts": parts, "epsilon": total}
         attrs.evolve(found, certificate=attrs.evolve(found.certificate, **facts)).write(release)
     # Without entry points, there is no plugin.
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: importlib.metadata.EntryPoints([]))
+    monkeypatch.setattr("dpkit_core.plugins.environment.installed", lambda group: ())
     done = dpkit("verify", release)
     assert done.exit_code == 0, done.stderr
     assert f"by {accountant}" in done.stdout

@@ -7,6 +7,7 @@ import attrs
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.metrics import roc_auc_score
 
 from dpkit_core import (
     Account,
@@ -28,12 +29,12 @@ from dpkit_core.data.sums import Block
 from dpkit_core.errors import CannotCompose, InvalidOption, InvalidRelease
 from dpkit_core.files.documents import digest
 from dpkit_core.mechanisms.moments import flatten, sum_of_products
-from dpkit_core.mechanisms.scores import NORM, SIZE, _hits, score_events, score_of_numbers, score_rows
+from dpkit_core.mechanisms.scores import NORM, SAID, SIZE, _counts, score_events, score_of_numbers, score_rows
 from dpkit_core.pipeline.evaluate import _one_by_one
 from dpkit_core.pipeline.planfile import read_plan, replan, write_plan
 from dpkit_core.privacy.filters import filter_for
 from dpkit_core.release.certificate import HeldOut, Settings
-from dpkit_core.release.evaluation import Evaluation
+from dpkit_core.release.evaluation import CELLS, SHOWN_CELLS, Evaluation
 from dpkit_core.release.signing import unsigned
 
 BUDGET = Budget(1.0, 1e-6)
@@ -150,8 +151,8 @@ def test_a_record_moves_the_released_numbers_by_what_the_events_say():
             for b in rows
         )
         assert np.linalg.norm(flatten(other - one)) <= moments.sensitivity
-        one, other = (_hits(Block(b.X, np.abs(b.y) // 2), lambda X: np.abs(X) / 9, 3) for b in rows)
-        assert np.linalg.norm(other - one) == 1 == counts.sensitivity
+        one, other = (_counts(Block(b.X, np.abs(b.y) // 2), lambda X: np.abs(X) / 9, 3) for b in rows)
+        assert np.linalg.norm(other - one) == math.sqrt(2) == counts.sensitivity
     assert moments.sensitivity == pytest.approx(3.5, rel=1e-5)
 
 
@@ -229,7 +230,21 @@ def test_classes_are_scored_by_accuracy(schema):
     assert score.low - 0.03 < accuracy < score.high + 0.03
     assert score.high - score.low < 0.3
     assert 0.3 < found.most_frequent < score.value
+    assert (found.ranking() is None) == (schema is THREE)
+    assert len(release.scored.rows) == 6
+    assert "probability said" in str(release)
     assert found.number == pytest.approx(2000, rel=0.2)
+
+
+def test_the_cap_reaches_no_farther_than_the_public_bounds_of_the_target():
+    bounded = Schema.numeric(["a", "b"], "y", {"a": (-1, 1), "b": (-1, 1), "y": (-2, 2)})
+    caps = []
+    for schema in (SCHEMA, bounded):
+        _, release = scored(schema, data=line(4000, schema=schema))
+        caps.append(release.evaluation.cap)
+    assert caps[1] <= abs(release.evaluation.center) + 2 < caps[0]
+    assert release.evaluation.beyond == 0
+    assert release.evaluation.score().low > 0.4
 
 
 def test_a_unit_is_on_one_side_and_the_total_is_for_all_its_records():
@@ -251,7 +266,7 @@ def test_a_release_that_says_otherwise_is_not_confirmed():
             release, certificate=attrs.evolve(certificate, plan=attrs.evolve(certificate.plan, evaluate=None))
         ),
         attrs.evolve(release, certificate=attrs.evolve(certificate, events=certificate.events[:-1])),
-        attrs.evolve(release, evaluation=Evaluation("accuracy", [1.0] * 10, found.deviation)),
+        attrs.evolve(release, evaluation=Evaluation("accuracy", [1.0] * 48, found.deviation)),
     ):
         assert not verify(lie).confirmed
     for wrong in (
@@ -373,16 +388,77 @@ def test_the_interval_of_a_population_of_units_holds_though_their_records_are_al
 @pytest.mark.parametrize("fresh", [False, True])
 @pytest.mark.parametrize(("n", "mu", "right"), [(500, 0.237, 0.7), (2000, 0.124, 0.9), (20_000, 0.237, 0.6)])
 def test_the_interval_of_accuracy_holds_in_95_of_100(n, mu, right, fresh):
-    rng, runs, held = np.random.default_rng(n), 1000, 0
+    rng, runs, held, cells = np.random.default_rng(n), 1000, 0, [0.0] * 2 * CELLS
     chances = [0.5 * (1 - right), 0.5 * right] * 2
     own = rng.multinomial(n, chances)
     truth = right if fresh else (own[1] + own[3]) / n
     for _ in range(runs):
         counts = rng.multinomial(n, chances) if fresh else own
         released = counts + rng.normal(size=4) / mu
-        found = Evaluation("accuracy", released.tolist(), 1 / mu).score(population=fresh)
+        found = Evaluation("accuracy", released.tolist() + cells, 1 / mu).score(population=fresh)
         held += found.low <= truth <= found.high
     assert abs(held / runs - 0.95) < 0.025
+
+
+def said_and_true(n, rng, share=0.4, apart=1.0):
+    """Return what is said of records, which is so, and who of them have it."""
+    y = rng.random(n) < share
+    odds = math.log(share / (1 - share)) + apart * (rng.normal(size=n) + apart * y) - apart**2 / 2
+    return 1 / (1 + np.exp(-odds)), y.astype(float)
+
+
+def counts_of(said, y):
+    return _counts(Block(said[:, np.newaxis], y), first, 2).astype(float)
+
+
+def test_cells_have_ends_that_a_person_reads_and_each_number_one_place():
+    assert len(SAID) + 1 == CELLS
+    ends = (0.0, *SAID, 1.0)
+    assert [ends[place] for place in SHOWN_CELLS.values()] == pytest.approx(list(SHOWN_CELLS))
+    said = np.array([-1.0, 0.0, 0.005, 0.5, np.nextafter(0.5, 0), 1.0, 7.0, math.nan])
+    found = counts_of(said, np.ones(8))
+    assert found[:4].tolist() == [0, 0, 5, 3]
+    assert found[5::2].tolist() == [3.0, 1.0, *[0.0] * 8, 1.0, 1.0, *[0.0] * 9, 2.0]
+    table = _counts(Block(np.array([[0.2, 0.7, 0.1], [0.5, 0.3, 0.2]]), np.array([2.0, 3.0])), lambda X: X, 4)
+    assert table[:8].tolist() == [0, 0, 0, 0, 0, 1, 1, 0]
+    assert np.flatnonzero(table[8:]).tolist() == [2 * 11, 2 * 13 + 1]  # wrong at .5, right at .7
+
+
+def test_ranking_and_calibration_are_those_of_scikit_learn_but_for_the_cells():
+    said, y = said_and_true(50_000, np.random.default_rng(4))
+    found = Evaluation("accuracy", counts_of(said, y).tolist(), 1e-6)
+    assert found.ranking().value == pytest.approx(roc_auc_score(y, said), abs=0.005)
+    assert found.score().value == pytest.approx(np.mean((said >= 0.5) == y))
+    for low, high, number, estimate in found.calibration():
+        inside = (said >= low) & (said < high)
+        assert number == inside.sum()
+        assert estimate is None or estimate.value == pytest.approx(y[inside].mean())
+    assert "AUC 0.7" in " ".join(found.sentences(None))
+    assert found.table()[1][0][0] == "0 to 0.1"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize(("n", "mu", "share", "apart"), [
+    (2000, 0.237, 0.4, 1.0), (20_000, 0.237, 0.05, 1.5), (20_000, 0.0275, 0.5, 0.0)
+])  # fmt: skip
+def test_the_interval_of_auc_holds_in_95_of_100_and_with_half_of_its_noise_it_does_not(
+    n, mu, share, apart, fresh
+):
+    rng, runs, held, s = np.random.default_rng(n), 400, np.zeros(2), math.sqrt(2) / mu
+    own = counts_of(*said_and_true(n, rng, share, apart))
+    large = counts_of(*said_and_true(400_000, rng, share, apart)) if fresh else own
+    truth = Evaluation("accuracy", large.tolist(), 1e-6).ranking().value
+    for _ in range(runs):
+        counts = counts_of(*said_and_true(n, rng, share, apart)) if fresh else own
+        released = (counts + rng.normal(size=counts.size) * s).tolist()
+        for i, noise in enumerate((s, s / 2)):
+            found = Evaluation("accuracy", released, noise).ranking(population=fresh)
+            held[i] += found.low <= truth <= found.high
+    low, high = stats.binom.interval(0.999, runs, 0.95)
+    assert low - 0.01 * runs <= held[0] <= high + 0.01 * runs
+    assert held[1] < held[0]
+    assert fresh or held[1] < 0.8 * runs
 
 
 # In a run of its own
@@ -424,9 +500,9 @@ def test_it_reads_the_sides_in_the_release_and_not_in_a_schema(monkeypatch):
 
 
 def spy(seen):
-    def score(meter, data, predict, events):
+    def score(meter, data, *more):
         seen.append(data.records)
-        return score_of_numbers(meter, data, predict, events)
+        return score_of_numbers(meter, data, *more)
 
     return score
 
@@ -480,7 +556,7 @@ def test_a_record_that_is_replaced_moves_the_score_by_what_its_events_say(schema
     for _ in range(300):
         y, said = np.abs(rng.normal(size=(2, 2)) * 3).round(1)
         if schema.target.kind == "categorical":
-            one, other = (_hits(block(float(v > 2), s / 9), first, 2) for v, s in zip(y, said, strict=True))
+            one, other = (_counts(block(float(v > 2), s / 9), first, 2) for v, s in zip(y, said, strict=True))
         else:
             rows = [score_rows(block(v, s), first, 0.0, 1.0) for v, s in zip(y, said, strict=True)]
             one, other = (flatten(v.T @ v) for v in rows)
@@ -524,6 +600,6 @@ def test_luck_with_the_noise_makes_no_interval_short():
         assert found.value == found.high == 1.0
         lows.append(found.low)
     assert lows[0] == lows[1] == lows[2] < 0.99
-    found = Evaluation("accuracy", [-90.0, 1000.0, -90.0, 1000.0], 30.0).score()
+    found = Evaluation("accuracy", [-90.0, 1000.0, -90.0, 1000.0] + [0.0] * 44, 30.0).score()
     assert found.low < 0.97
     assert found.high == 1.0

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dpkit_core.errors import AmbiguousName, BrokenPlugin, IncompatiblePlugin, UnknownName
-from dpkit_core.plugins import promises
+from dpkit_core.plugins import environment, promises
 from dpkit_core.plugins import registry as registry_module
 from dpkit_core.plugins.kinds import KINDS, PARTS, ComponentRef, kind_named
 from dpkit_core.plugins.promises import PROTOCOLS, departures
@@ -102,13 +103,21 @@ def test_other_groups_are_no_parts():
     assert Registry(points).refs() == ()
 
 
-def test_the_environment_is_read_at_the_first_question_and_again_after_a_refresh(site):
+def test_what_is_installed_or_removed_is_seen_by_the_next_registry(site):
     registry = Registry()
     assert "prints" not in {ref.name for ref in registry.refs()}
     site.install_zoo("prints")
     assert "prints" not in {ref.name for ref in registry.refs()}
-    registry.refresh()
-    assert "prints" in {ref.name for ref in registry.refs()}
+    assert "prints" in {ref.name for ref in Registry().refs()}
+    (info,) = site.folder.glob("*.dist-info")
+    shutil.rmtree(info)
+    assert "prints" not in {ref.name for ref in Registry().refs()}
+
+
+def test_what_is_installed_is_read_once(monkeypatch):
+    found = Registry().refs(), environment.installed("dpkit.commands")
+    monkeypatch.setattr("importlib.metadata.entry_points", pytest.fail)
+    assert (Registry().refs(), environment.installed("dpkit.commands")) == found
 
 
 @pytest.mark.parametrize("word", ["scorer", "scorers"])

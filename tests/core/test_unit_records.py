@@ -197,12 +197,25 @@ def test_identifiers_are_numbered_alike_however_often_it_is_done(monkeypatch):
     assert roster.find(joined([pa.array(["nobody", known[3]])])).tolist() == [len(known), 3]
 
 
+def test_a_table_without_records_has_no_units():
+    with pytest.raises(InvalidData, match="the table has 0 rows"):
+        Dataset.from_frame(framed(np.zeros((0, 2)), np.zeros(0), np.zeros(0, int)), schema_of())
+    roster = Roster()
+    roster.tell(joined([pa.array([], pa.string())]))
+    assert not len(roster.codes())
+    assert not len(roster.identifiers())
+
+
 @pytest.mark.parametrize("size", [0, 1, 2, 50, 400])
 def test_records_are_ordered_by_unit_then_number_then_place(size):
     rng = np.random.default_rng(size)
     codes, near = rng.integers(0, 4, size), np.array([0, 1, 2**20, 2**63, 2**64 - 1], np.uint64)
     for numbers in (rng.choice(near, size), rng.integers(0, 2**64, size, np.uint64)):
-        assert units._sorted(codes, numbers).tolist() == np.lexsort((numbers, codes)).tolist()
+        order, tied = units._sorted(codes, numbers)
+        assert order.tolist() == np.lexsort((numbers, codes)).tolist()
+        both = list(zip(codes[order].tolist(), numbers[order].tolist(), strict=True))
+        equal = {at for at in range(1, size) if both[at] == both[at - 1]}
+        assert {*equal, *(at - 1 for at in equal)} <= {*tied.tolist()}
 
 
 def test_spaces_around_nothing_are_those_that_python_strips():
@@ -333,6 +346,13 @@ def test_whose_a_record_is_depends_on_its_own_entry_alone(column, entries):
     alone = [read(column([entry])) for entry in entries]
     together = None if None in alone else [text for (text,) in alone]
     assert read(column(entries)) == together
+
+
+@pytest.mark.parametrize("units", [np.array([1.0, 2.0]), pd.Series([1, None])], ids=["NumPy", "pandas"])
+def test_floats_are_refused_by_their_type(units):
+    """Pandas makes them of whole numbers where one is missing, so that no record would be to blame."""
+    with pytest.raises(InvalidData, match=r"holds double; give text or whole numbers .*astype\('Int64'\)"):
+        Dataset.from_arrays(np.zeros((2, 2)), np.zeros(2), schema_of(), units=units)
 
 
 @pytest.mark.parametrize("entry", [None, "", "  ", True, 0.5, float("nan"), "NA"], ids=repr)

@@ -17,6 +17,7 @@ KINDS = {
     "engines",
     "estimators",
     "ledgers",
+    "libraries",
     "models",
     "regressors",
     "scorers",
@@ -24,13 +25,34 @@ KINDS = {
     "sources",
 }
 # No entry point announces them.
-LIBRARIES = {"estimators"}
+LIBRARIES = {"estimators", "libraries"}
+# What is compiled where there is a compiler, in the wheel alone.
+COMPILED = {
+    "hatch": {
+        "build": {
+            "targets": {
+                "wheel": {
+                    "packages": ["dpkit_kernels"],
+                    "exclude": ["_kernels.*"],
+                    "hooks": {"custom": {}},
+                }
+            }
+        }
+    },
+    "uv": {
+        "cache-keys": [
+            {"file": name} for name in ("pyproject.toml", "hatch_build.py", "dpkit_kernels/kernels.c")
+        ]
+    },
+}
 # What is reached by a command of its name, and not by that of its kind.
 COMMANDS = {"federation": "federate"}
+# What another distribution is handed from Python.
+TRANSPORTS = {"flower"}
 # Groups of what a distribution offers besides what it is named for.
 SHIPPED_ALONG = ("recipes", "suites", "generators", "models", "pages", "reports", "remarks", "signers")
 # Imported by name, which does without the kind.
-SHORT = {"check", "sklearn"}
+SHORT = {"check", "kernels", "sklearn"}
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -75,7 +97,7 @@ def test_pyproject_has_the_standard_shape(folder: Path, root: dict[str, Any]) ->
         assert project["entry-points"].pop("dpkit.commands") == {
             COMMANDS[folder.name]: f"{package(folder)}.command:{COMMANDS[folder.name]}"
         }
-    if folder.parent.name in LIBRARIES or folder.name in COMMANDS:
+    if folder.parent.name in LIBRARIES or folder.name in {*COMMANDS, *TRANSPORTS}:
         assert not project.pop("entry-points", {})
         project["entry-points"] = {f"dpkit.{folder.parent.name}": {folder.name: package(folder)}}
     own = project["entry-points"][f"dpkit.{folder.parent.name}"]
@@ -98,6 +120,8 @@ def test_pyproject_has_the_standard_shape(folder: Path, root: dict[str, Any]) ->
         "dependency-groups": {"dev": ["dpkit[testing]"]},
         "tool": {"hatch": {"build": {"targets": {"wheel": {"packages": [package(folder)]}}}}},
     }
+    if folder.name == "kernels":
+        expected["tool"] = COMPILED
     where = (folder / "pyproject.toml").relative_to(ROOT)
     for table in {*document, *expected} - {"project"}:
         assert document.get(table) == expected.get(table), f"[{table}] in {where}"

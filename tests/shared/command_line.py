@@ -1,12 +1,11 @@
 """Fixtures for tests of commands: the command line in this process, small parts, and tables for them."""
 
-import importlib.metadata
-
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from dpkit_core.cli.app import app
+from dpkit_core.plugins import environment
 
 PARTS = '''
 from typing import ClassVar
@@ -180,15 +179,14 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def without(monkeypatch):
-    """Return a function that hides what a distribution offers besides parts, as if it were not installed."""
-    found = importlib.metadata.entry_points
+    """Return a function that hides what a distribution offers, as if it were not installed."""
+    installed = environment.installed
 
     def hide(distribution):
-        def entry_points(**select):
-            points = found(**select)
-            return [point for point in points if point.dist.name != distribution] if select else points
+        def others(group):
+            return tuple(ref for ref in installed(group) if ref.distribution != distribution)
 
-        monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+        monkeypatch.setattr(environment, "installed", others)
 
     return hide
 

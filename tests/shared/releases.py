@@ -66,6 +66,9 @@ def corpus() -> dict[str, Any]:
     }
     documents = {name: json.loads(release.to_json()) for name, release in made.items()}
     documents["events"]["certificate"]["engine"] = {"name": "far", "distribution": "far-away", "version": "1"}
+    documents["events"]["certificate"]["assumptions"].append(
+        "those who run far, where the records were, and the network to it are trusted"
+    )
     documents["events"]["signature"] = {"algorithm": "Ed25519", "key": "0" * 64, "value": "f" * 128}
     return documents
 
@@ -171,7 +174,12 @@ def _batches() -> Release:
 class _Alone:
     """The only one of several parties that came."""
 
-    coins, spare, inflation, assumptions = Randomness.from_seed(SEED), 1, 1.0, ()
+    coins, spare, inflation = Randomness.from_seed(SEED), 1, 1.0
+    engine = "federation", "dpkit-engine-federation", "1"
+    assumptions = ("at most 0 of the 1 parties that hold the records share what they know",)
+
+    def compared(self, released: str, /) -> tuple[str, ...]:
+        return ()
 
     def total(self, value: Any, scale: int, noise: Any, attempt: Any, /) -> Any:
         """Return the value with its noise."""

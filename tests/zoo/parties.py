@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import attrs
 import numpy as np
+from dpkit_scorer_correlation import CorrelationScorer
 
 from zoo.rows import honest, lie
 from zoo.twins import GaussianLines
@@ -31,3 +33,19 @@ class LevelOfOneParty(PartyLines):
 
     def sums(self, data):
         return super().sums(data) + 1.0
+
+
+@honest
+class PartyScores(CorrelationScorer):
+    """Signed sums of products, which add up."""
+
+    signed = attrs.field(default=True)
+
+
+@lie("values_add_up_over_parties", "default")
+class PartyMagnitudes(PartyScores):
+    """Magnitudes of the sums of one party, as private as they were."""
+
+    def prepare(self, data, plan, meter, /):
+        scores = super().prepare(data, plan, meter)
+        return lambda picked: np.abs(scores(picked))

@@ -16,6 +16,7 @@ from zoo.twins import (
     Centered,
     Classes,
     ColumnTotals,
+    Factors,
     GaussianLines,
     GaussianScores,
     Leads,
@@ -293,6 +294,14 @@ class ClippedProductsRegressor(UnitRecords):
     """Rows are clipped to length 1 in L2, and the noise is that of sums which move by 1 in L1."""
 
     noise = Laplace
+
+
+@lie("draws_are_covered")
+class FactorOfHalves(Factors):
+    """A square and a product are released with half of what a record moves them by, as if neither was 1."""
+
+    def reach(self, request):
+        return super().reach(request) / 2
 
 
 @lie("draws_are_covered", "default")

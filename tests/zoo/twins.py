@@ -881,6 +881,21 @@ class UnitRecords(GaussianLines):
         return clipped(np.column_stack([np.ones(len(u)), u]))
 
 
+@honest
+class Factors(GaussianLines):
+    """What to multiply predictions by, from the noisy sums of their squares and of them times the target."""
+
+    def reach(self, request: Request) -> float:
+        """Return the length of (s^2, s v), and the distance of two such."""
+        return (math.sqrt(2) if request.neighboring is AR else 2.0) * SLACK
+
+    def sums(self, data: Dataset) -> Vector:
+        """Return both sums, and zeros in the other places."""
+        u, v = table(data)
+        s = np.trunc(u.mean(axis=1) * STEPS) / STEPS
+        return np.append([s @ s, s @ v], np.zeros(u.shape[1] - 1))
+
+
 def clipped(rows: Matrix) -> Matrix:
     """Return rows of length at most 1, in whole steps."""
     lengths = np.sqrt(np.square(rows).sum(axis=1, keepdims=True))

@@ -209,8 +209,10 @@ def _read(files: Iterable[Path], columns: Sequence[str] = ()) -> Iterator[Row]:
     wanted = columns or _schema().names
     for path in files:
         try:
-            held = set(parquet.read_schema(path).names)
-            table = parquet.read_table(path, columns=sorted(held & set(wanted)), partitioning=None)
+            # Not parquet.read_table: it imports pandas where that is installed, and that takes a second.
+            with parquet.ParquetFile(path) as file:
+                held = set(file.schema_arrow.names)
+                table = file.read(columns=sorted(held & set(wanted)))
         except (arrow.ArrowException, OSError) as error:
             raise InvalidResults(f"cannot read the results {path}: {error}; remove the file") from error
         if "key" not in held:

@@ -103,8 +103,9 @@ def categories(
     from dpkit_command_categories.filled import filled_in
     from dpkit_command_categories.planned import plan_of
     from dpkit_core.commands.execute import execute
-    from dpkit_core.commands.options import require_elsewhere
+    from dpkit_core.commands.options import STANDARD, require_elsewhere
     from dpkit_core.commands.outputs import outputs
+    from dpkit_core.errors import InvalidOption
     from dpkit_core.files.writing import reserved
     from dpkit_core.pipeline.facts import Facts
     from dpkit_core.pipeline.request import Agreed
@@ -114,6 +115,8 @@ def categories(
     paid_by, options = ledger.payer(budget), reading.read_options()
     names = split_names(column, "--column")
     release = None if files.dry_run else files.output
+    if files.filled == STANDARD:
+        raise InvalidOption("--filled is -, but only a release can go to standard output; name a file")
     require_elsewhere(files.filled, (data, schema, release))
     with ExitStack() as opened:
         written = opened.enter_context(outputs(release, force=files.force, inputs=(data, schema)))

@@ -151,7 +151,7 @@ class CommonValues:
         settings = plan.settings_as(ListingSettings)
         unit = request.schema.unit
         needed = (settings.threshold + settings.sigma * float(scipy.special.ndtri(FOUND))) / UNIT
-        whose = "records have it" if unit is None else f"values of {unit} have it and no other"
+        whose = "records have it" if unit is None else f"different {unit} have it and no other value"
         return [Forecast(f"a value is listed with probability {FOUND} if {math.ceil(needed)} {whose}")]
 
     def fit(self, data: Entries, plan: StagePlan, meter: Meter, /) -> Categories:

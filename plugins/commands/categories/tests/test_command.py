@@ -72,7 +72,7 @@ def test_a_plan_is_shown_and_nothing_is_written_or_spent(dpkit, table):
     result = dpkit(*RUN, "--dry-run")
     assert result.exit_code == 0, result.output
     assert "Plan: stable_histogram on 'city'" in words(result)
-    assert "values of 'person' have it and no other" in words(result)
+    assert "different 'person' have it and no other value" in words(result)
     assert "missing value" not in words(result)
     assert sorted(table.iterdir()) == before
 
@@ -193,6 +193,7 @@ def test_frequencies_and_json(dpkit, table):
         ("--delta 0", "delta above 0"),
         ("--accountant basic", "does not support StableHistogram"),
         ("--filled rents.toml", "it is also an input"),
+        ("--filled -", "only a release can go to standard output"),
         ("--output rents.csv --force", "it is also an input"),
         ("--ledger none.db --account a", "none.db"),
     ],

@@ -168,6 +168,43 @@ def test_a_person_alone_with_values_is_found_out_as_often_as_the_event_says(most
     assert leak / 2 + 4 * deviation < passed < leak + 4 * deviation
 
 
+@pytest.mark.parametrize(("most", "own"), [(1, 0), (1, 1), (4, 0), (4, 2), (4, 4)])
+def test_an_attack_on_one_person_shows_no_more_than_is_charged_and_more_than_half_of_it(most, own):
+    """By what the part runs, with and without a person, who alone has ``own`` of ``most`` values."""
+    plan = plan_of(schema(most), Budget(1.0, 0.04)).stages[0].plan
+    chosen = plan.settings_as(ListingSettings)
+    cities = [f"of all {i}" for i in range(most)] + [f"own {i}" for i in range(most)]
+    others = [(who, city) for who in range(300) for city in cities[:most]]
+    person = [(300, city) for city in cities[own : own + most]]
+    tables = [pd.DataFrame(rows, columns=["who", "city"]) for rows in (others, others + person)]
+    found = [counted(entries(table, most)) for table in tables]
+    counts = np.array([[UNIT * table.get(city, 0) for city in cities] for table in found]).astype(np.int64)
+    moved = (counts[1] - counts[0])[:most] / chosen.sigma
+    runs, sampler = 50_000, Sampler(np.random.default_rng(most + own))
+
+    def delta(epsilon, settings):
+        """Return what is shown of delta: a new value tells, else how far counts moved, as of noise alone."""
+        told = []
+        for row in counts:
+            noisy = np.zeros((runs, len(row)))
+            known = np.tile(row > 0, (runs, 1))
+            of_known = np.zeros(known.sum())
+            passed, of_known[passed] = histogram.above(np.tile(row[row > 0], runs), settings, sampler)
+            noisy[known] = of_known
+            shift = (noisy - counts[0])[:, :most] / chosen.sigma
+            told.append((noisy[:, most:].any(axis=1) | (shift @ moved > epsilon + moved @ moved / 2)).mean())
+        alarms, hits = told
+        error = math.sqrt((hits + math.exp(2 * epsilon) * alarms) / runs)
+        return hits - math.exp(epsilon) * alarms - 4 * error
+
+    assert delta(1.0, chosen) < 0.04
+    if not own:
+        assert delta(0.5, chosen) > 0.04
+    if own == most:
+        assert delta(1.0, chosen) > chosen.event.leak / 2
+        assert delta(1.0, attrs.evolve(chosen, threshold=chosen.threshold // 2)) > 0.04
+
+
 def test_the_noise_is_the_same_for_any_number_of_records_and_the_threshold_hardly():
     plans = [
         plan_of(schema(most), BUDGET).stages[0].plan.settings_as(ListingSettings) for most in (None, 1, 4, 16)

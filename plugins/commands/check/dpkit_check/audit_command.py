@@ -77,7 +77,9 @@ def audit(
     if format is Format.JSON:
         print(json.dumps(_document(outcome), indent=2))
     else:
-        render.heading(f"Audit: {agreed.assembly}, {agreed.schema.neighboring.value} neighbors")
+        unit, relation = agreed.schema.unit, f"{agreed.schema.neighboring.value} neighbors"
+        compared = relation if unit is None else f"{relation} that differ in all records of one {unit}"
+        render.heading(f"Audit: {agreed.assembly}, {compared}")
         _show(outcome)
     if outcome.finding.violated:
         raise typer.Exit(_REFUTED)

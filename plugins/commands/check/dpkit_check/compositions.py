@@ -20,7 +20,7 @@ import numpy as np
 
 from dpkit_check.audit import CONFIDENCE, Audit, audit
 from dpkit_check.cases.plans import claimed_mu
-from dpkit_check.worlds import SIZES, Pair, Population, as_number
+from dpkit_check.worlds import SIZES, Pair, Population, as_listed, as_number, flagged
 from dpkit_core.arrays import Vector
 from dpkit_core.data.dataset import Dataset
 from dpkit_core.data.schema import Column, Schema
@@ -39,6 +39,7 @@ FEWEST_SAMPLES = 1000
 DRAWN_PAIRS = 24
 STEPS = 24
 SCREENING_RUNS = 24
+MOST_OF_A_PERSON = 100  # fewer than a schema may allow are tried in its place
 
 # Numbers of records to try in turn where small tables are refused each time.
 LARGER_SIZES = (100, 300, 1000, 3000, 10_000)
@@ -153,6 +154,8 @@ def find_suspects(
     population, rng = Population(plan.schema), np.random.default_rng(seed)
     candidates = [_torn_apart(plan.schema, size) for size in sizes]
     candidates += [population.pair(rng, int(rng.choice(sizes))) for _ in range(DRAWN_PAIRS)]
+    if (most := min(plan.schema.records_of_a_unit, MOST_OF_A_PERSON)) > 1:
+        candidates = [pair.of_person(most) for pair in candidates]
     tried = len(candidates) + STEPS
     start = time.perf_counter()
     best, height = candidates[0], -1.0
@@ -298,7 +301,7 @@ def _torn_apart(schema: Schema, records: int) -> Pair:
 
 def _record(schema: Schema, first_two: tuple[bool, bool], target: bool) -> Vector:
     places: Iterator[bool | None] = iter((*first_two, *[None] * len(schema.columns)))
-    cells = [_cell(column, next(places)) for column in schema.columns]
+    cells = [_cell(column, next(places)) for column in map(as_listed, schema.columns)]
     return np.concatenate([*cells, _cell(as_number(schema.target), target)])
 
 
@@ -309,4 +312,5 @@ def _cell(column: Column, high: bool | None) -> Vector:
         hot = {True: 0, False: -1, None: len(column.categories) - 1}[high]
         return np.array([float(j == hot) for j in range(len(column.categories))])
     lower, upper = column.bounds or _UNBOUNDED
-    return np.array([{True: upper, False: lower, None: (lower + upper) / 2}[high]])
+    number = {True: upper, False: lower, None: (lower + upper) / 2}[high]
+    return np.array([number, *[0.0] * flagged(column)])

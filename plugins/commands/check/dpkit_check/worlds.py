@@ -190,6 +190,12 @@ class Pair:
     replacement: Vector | None
     more: tuple[int, ...] = ()
 
+    def of_person(self, most: int) -> Pair:
+        """Return the same of a person who has the record ``most`` times."""
+        own = np.repeat(self.table[[self.row]], most - 1, axis=0)
+        more = range(len(self.table), len(self.table) + most - 1)
+        return attrs.evolve(self, table=np.concatenate([self.table, own]), more=(*self.more, *more))
+
     def tables(self) -> tuple[Matrix, Matrix]:
         """Return both tables: with the record, and without it or with its replacement."""
         if self.replacement is None:
@@ -215,9 +221,9 @@ class Population:
         self._unit = schema.unit
         self.schema = schema = attrs.evolve(schema, unit=None)
         self._beyond = beyond
-        self._columns = (*schema.columns, as_number(schema.target))
+        self._columns = (*map(as_listed, schema.columns), as_number(schema.target))
         self._entries = [_entries(column, beyond=beyond) for column in self._columns]
-        widths = [max(1, len(column.categories)) + _flagged(column) for column in self._columns]
+        widths = [max(1, len(column.categories)) + flagged(column) for column in self._columns]
         ends = np.cumsum(widths)
         self._slices = [slice(end - width, end) for end, width in zip(ends, widths, strict=True)]
         self._features, self._outcome = schema.features, schema.outcome
@@ -236,7 +242,7 @@ class Population:
             record = self.record(rng)
             for column, cells in zip(self._columns, self._slices, strict=True):
                 bounds = _within(column)
-                if bounds is not None and not _flagged(column):
+                if bounds is not None and not flagged(column):
                     record[cells] = rng.uniform(*bounds)
             record[-1] = (_within(self._columns[-1]) or (-1.0, 1.0))[number % 2]
             found.append(record)
@@ -267,7 +273,7 @@ class Population:
         table = pair.table.copy()
         for column, cells in zip(self._columns, self._slices, strict=True):
             bounds = _within(column)
-            if bounds is not None and not _flagged(column):
+            if bounds is not None and not flagged(column):
                 above = table[pair.row, cells] >= sum(bounds) / 2
                 table[pair.row, cells] = np.where(above, sys.float_info.max, -sys.float_info.max)
         return attrs.evolve(pair, table=table)
@@ -283,7 +289,7 @@ class Population:
             cells: list[float] = []
             first = True
             for column in self._columns:
-                if _flagged(column):
+                if flagged(column):
                     # The first that may be missing is, the others are not: they move in different directions.
                     missing = between and first
                     value = column.replacement if missing else entry(*(_within(column) or (-1.0, 1.0)))
@@ -300,7 +306,7 @@ class Population:
 
         beyond = 12.0 if self._beyond else 0.0
         lacking = (
-            [record(lambda low, high: high, 0, between=True)] if any(map(_flagged, self._columns)) else []
+            [record(lambda low, high: high, 0, between=True)] if any(map(flagged, self._columns)) else []
         )
         crossed = record(lambda low, high: high, 0)
         crossed[-1] = (_within(self._columns[-1]) or (-1.0, 1.0))[0]
@@ -359,7 +365,7 @@ class Population:
                     cells += [1.0] + [0.0] * (len(column.categories) - 1)
                 else:
                     entry = target if column is self._columns[-1] else feature
-                    cells += [entry(*(_within(column) or (-1.0, 1.0))), *([0.0] * _flagged(column))]
+                    cells += [entry(*(_within(column) or (-1.0, 1.0))), *([0.0] * flagged(column))]
             return np.array(cells)
 
         def at(share: float) -> Callable[[float, float], float]:
@@ -543,13 +549,13 @@ class Population:
         """Return the table with every bounded entry at one of its bounds."""
         for column, cells in zip(self._columns, self._slices, strict=True):
             bounds = _within(column)
-            if bounds is not None and not _flagged(column):
+            if bounds is not None and not flagged(column):
                 table[:, cells] = rng.choice(bounds, size=(len(table), 1))
         return table
 
     def _whole_categories(self, rng: np.random.Generator, table: Matrix) -> Matrix:
         for column, cells, entry in zip(self._columns, self._slices, self._entries, strict=True):
-            if column.categories or _flagged(column):
+            if column.categories or flagged(column):
                 table[:, cells] = [entry(rng) for _ in range(len(table))]
         return table
 
@@ -566,6 +572,14 @@ _STRUCTURES: tuple[Callable[[Population, np.random.Generator, Matrix], Matrix], 
 )
 
 
+def as_listed(column: Column) -> Column:
+    """Return a column of text with a category for each of its features, buckets and missing values, too."""
+    if column.kind != "categorical" or (column.buckets is None and column.missing != "indicator"):
+        return column
+    listed = column.categories or tuple(map(str, range(column.buckets or 0)))
+    return Column(column.name, categories=(*listed, *[column.flag] * (column.missing == "indicator")))
+
+
 def as_number(target: Column) -> Column:
     """Return the target as parts see it: a number, from 0 to 1 where it is a category, or that of a class."""
     if target.classes:
@@ -578,7 +592,7 @@ def _within(column: Column) -> tuple[float, float] | None:
     return None if column.lower is None or column.upper is None else (column.lower, column.upper)
 
 
-def _flagged(column: Column) -> bool:
+def flagged(column: Column) -> bool:
     """Return whether a number has an indicator feature for missing values."""
     return column.missing == "indicator" and column.kind != "categorical"
 
@@ -588,7 +602,7 @@ _Entry = Callable[[np.random.Generator], list[float]]
 
 def _entries(column: Column, *, beyond: bool) -> _Entry:
     """Return what draws the numbers of a column in one record: many thousands of times, so made once."""
-    if _flagged(column):
+    if flagged(column):
         return _flagged_entries(column, beyond=beyond)
     if column.categories:
         categories = len(column.categories)
@@ -608,12 +622,12 @@ def _flagged_entries(column: Column, *, beyond: bool) -> _Entry:
     replacement = column.replacement
     present = _entries(attrs.evolve(column, missing=None, fill=None), beyond=beyond)
 
-    def flagged(rng: np.random.Generator) -> list[float]:
+    def entry(rng: np.random.Generator) -> list[float]:
         missing = rng.random() < 0.3
         value = replacement if missing else present(rng)[0]
         return [float(value) if isinstance(value, int | float) else 0.0, float(missing)]
 
-    return flagged
+    return entry
 
 
 def _unbounded(rng: np.random.Generator) -> list[float]:
@@ -648,7 +662,7 @@ def _bounded_entries(column: Column, bounds: tuple[float, float], *, beyond: boo
 
 
 def _mirrored(column: Column, values: Matrix) -> Matrix:
-    if _flagged(column):
+    if flagged(column):
         return values
     if column.categories:
         return values[..., ::-1]

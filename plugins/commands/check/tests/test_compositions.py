@@ -6,19 +6,21 @@ import attrs
 import numpy as np
 import pytest
 from dpkit_accountant_basic import BasicAccountant
-from dpkit_check import ReferenceAccountant
+from dpkit_check import ReferenceAccountant, compositions
 from dpkit_check.compositions import CompositionAudit, Suspects, audit_composition, find_suspects
-from dpkit_check.worlds import box
+from dpkit_check.worlds import Population, box
 from dpkit_selector_peel import PeelSelector
 
 from dpkit_core import (
     Budget,
+    Column,
     LinearModel,
     Neighboring,
     Refusal,
     Schema,
     Sensitivity,
     StagePlan,
+    Unit,
     compose,
     fixed_scores,
 )
@@ -144,6 +146,36 @@ def test_one_stage_that_lies_is_found_in_the_composition() -> None:
     parts: dict[str, Any] = {"scorer": Sums(), "selector": PeelSelector(), "regressor": Total(noise=0.5)}
     outcome = audited(planned(2.0, features=2, **parts), 3000)
     assert outcome.finding.violated
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("noise", "violated"), [(0.25, True), (1.0, False)])
+def test_a_person_of_four_records_is_tried_with_all_of_them(
+    noise: float, violated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A quarter of the noise would be enough for one record."""
+    monkeypatch.setattr(compositions, "DRAWN_PAIRS", 0)
+    monkeypatch.setattr(compositions, "STEPS", 0)
+    schema = attrs.evolve(box(1, AR), unit=Unit("who", 4))
+    plan = compose(regressor=Total(noise), accountant=BasicAccountant(AR)).plan(schema, Budget(2.0))
+    suspects = find_suspects(plan, sizes=(3,), seed=1)
+    assert suspects.records == (7, 3)
+    assert audit_composition(plan, suspects, samples=400).finding.violated is violated
+
+
+def test_what_text_and_missing_values_become_has_a_place_in_the_tables() -> None:
+    columns = (
+        Column("town", buckets=3),
+        Column("cut", categories=("a", "b"), missing="indicator"),
+        Column("day", buckets=2, missing="indicator"),
+        Column("x", lower=0.0, upper=1.0, missing="indicator"),
+    )
+    schema = Schema(columns, box(1, AR).target)
+    population, rng = Population(schema), np.random.default_rng(0)
+    for pair in (compositions._torn_apart(schema, 3), population.pair(rng, 9), population.pair(rng, 64)):
+        for data in population.datasets(pair):
+            assert data.features == schema.features
+            assert all((data.X[:, of].sum(axis=1) <= 1).all() for of in ([0, 1, 2], [3, 4, 5], [6, 7, 8]))
 
 
 @pytest.mark.slow

@@ -154,6 +154,8 @@ def _diagnose(ref: ComponentRef, namesakes: Sequence[str], finding: ProbeResult,
     if finding.printed:
         return diagnosis("noisy", f"prints while it is imported: {finding.printed!r}")
     imports = f"imports {', '.join(finding.imports) or 'no large library'}"
+    if finding.kernels:
+        imports += f"; {finding.kernels}"
     if finding.seconds is not None and finding.seconds > slow:
         return diagnosis("slow", f"takes {finding.seconds:.1f} s to import; {imports}")
     return diagnosis("ok", imports)

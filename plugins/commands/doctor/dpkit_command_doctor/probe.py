@@ -40,6 +40,7 @@ class ProbeResult:
     detail: str = ""
     seconds: float | None = None
     imports: Sequence[str] = ()
+    kernels: str = ""
     printed: str = ""
 
     @classmethod
@@ -69,7 +70,9 @@ def probe(ref: ComponentRef, printed: TextIO) -> ProbeResult:
         return ProbeResult("incompatible", str(error), seconds, imports)
     except BrokenPlugin as error:
         return ProbeResult("broken", str(error), seconds, imports)
-    return ProbeResult("ok", "", seconds, imports)
+    # Whether inner loops are compiled.
+    kernels = getattr(sys.modules.get("dpkit_kernels"), "STATUS", "")
+    return ProbeResult("ok", "", seconds, imports, kernels)
 
 
 def _admit(ref: ComponentRef, target: object) -> None:

@@ -94,6 +94,20 @@ def test_a_part_that_never_ends_its_import_is_given_up(site, both_ways):
     assert diagnosis.seconds is None
 
 
+def test_a_part_with_compiled_inner_loops_says_whether_they_are_compiled(site, both_ways, monkeypatch):
+    source = "import dpkit_kernels\n" + SCORER
+    points = {"dpkit.scorers": {"swift": "swift:Scorer"}}
+    site.install("zoo-swift", entry_points=points, modules={"swift": source})
+    monkeypatch.setenv("DPKIT_KERNELS", "off")
+    (diagnosis,) = examine(Zoo().refs(), slow=60)
+    off = "imports no large library; kernels in NumPy, since DPKIT_KERNELS is off"
+    assert (diagnosis.status, diagnosis.detail) == ("ok", off)
+    monkeypatch.setenv("DPKIT_KERNELS", "fast")
+    (diagnosis,) = examine(Zoo().refs(), slow=60)
+    assert diagnosis.status == "broken"
+    assert "set it to auto, require or off" in diagnosis.detail
+
+
 @pytest.mark.slow
 def test_noise_of_compiled_code_is_noticed_and_large_imports_are_told(site, both_ways):
     source = "import os, scipy\nos.write(1, b'from below')\n" + SCORER

@@ -112,18 +112,25 @@ def serve(
 ) -> None:
     """Relay what the parties of TERMS send, until all have left.
 
-    The server sees who is there, how much is sent, and noisy totals.
+    The server sees who is there, how much is sent, and noisy totals. It keeps them in a file beside
+    TERMS, by which a server that died goes on, and which is deleted in the end.
     """
     from dpkit_engine_federation.keys import Identity
     from dpkit_engine_federation.network import serving
     from dpkit_engine_federation.terms import Terms
 
     agreed = Terms.read(terms)
+    journal = terms.with_suffix(f".{agreed.digest[:16]}.journal")
     where = listen or f"[::]:{agreed.address.rpartition(':')[2]}"
-    with serving(agreed, Identity.read(key), listen=where, wait=wait, report=note) as (relay, port):
+    known = journal.exists()
+    serve_all = serving(agreed, Identity.read(key), listen=where, wait=wait, report=note, journal=journal)
+    with serve_all as (relay, port):
         note(f"listening at port {port} for {', '.join(agreed.parties)}")
+        if known:
+            note(f"going on with the run in {journal}; delete the file to begin anew")
         while not relay.over(1.0):
             pass
+    journal.unlink(missing_ok=True)
     note("all have left")
 
 

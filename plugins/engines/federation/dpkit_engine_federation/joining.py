@@ -13,7 +13,15 @@ from dpkit_core.files.documents import digest
 from dpkit_core.ledger.ledger import Payer
 from dpkit_core.pipeline.planfile import plan_document, plan_from_document
 from dpkit_core.pipeline.runner import rehearse
-from dpkit_core.privacy.events import Filtered, Gaussian, PoissonSampled, expand, is_exact, walk
+from dpkit_core.privacy.events import (
+    Filtered,
+    Gaussian,
+    NonSphericalGaussian,
+    PoissonSampled,
+    expand,
+    is_exact,
+    walk,
+)
 from dpkit_engine_federation.keys import Identity
 from dpkit_engine_federation.party import Participant
 from dpkit_engine_federation.terms import Terms
@@ -38,7 +46,8 @@ def agree(
 
     The plan is made again for less, so that with ``spare`` attempts it costs what its budget allows. An
     attempt costs at most the dearest event of the plan, which is charged for each, void or not.
-    There are no more of them than parties that may be missing.
+    There are no more of them than parties that may be missing, and none where features are selected first:
+    which of two stages an attempt is made in is not known.
 
     Raises
     ------
@@ -49,7 +58,8 @@ def agree(
     """
     if problems := list(_problems(plan)):
         raise CannotCompose(str(plan.assembly), problems)
-    spare = min(spare, max(len(parties) - least, 0))  # each void attempt is one without a party
+    # Each void attempt is one without a party.
+    spare = 0 if plan.assembly.selection is not None else min(spare, max(len(parties) - least, 0))
     terms = Terms(
         parties, server, address, colluders, least, patience, spare, budget=plan.budget, plan={"events": []}
     )
@@ -77,12 +87,15 @@ def _leaving_room(plan: Plan, spare: int) -> Plan:
 
 def _problems(plan: Plan) -> Iterator[str]:
     """Yield why a plan cannot be run by several parties."""
-    regressor = plan.assembly.regressor
-    if regressor is None or plan.assembly.selection is not None:
-        yield "several parties can fit a model together, but not select features yet"
-    elif not getattr(type(regressor.instance), "additive", False):
-        yield f"{regressor} does not declare that what it releases adds up over parties (additive)"
-    if not all(is_exact(e) and type(e) is Gaussian and e.shape is not None for e in _singles(plan)):
+    for part in plan.parts[:-1]:
+        if not getattr(part.instance, "additive", False):
+            yield (
+                f"{part} does not declare that what it releases, with these options, adds up over parties "
+                "(additive)"
+            )
+    if plan.iterates is not None:
+        yield "several parties cannot drop features while they fit"
+    if not all(_is_sum(event) for event in _singles(plan)):
         yield "it plans noise other than Gaussian noise on sums, which parties cannot draw in shares"
     if any(isinstance(e, PoissonSampled | Filtered) for item in plan.events for e in walk(item.event)):
         yield (
@@ -95,6 +108,13 @@ def _problems(plan: Plan) -> Iterator[str]:
         yield "the schema has a unit, whose records may be at several parties"
     if plan.batches != 1 or plan.evaluation is not None:
         yield "several parties can run neither batches nor an evaluation"
+
+
+def _is_sum(event: object) -> bool:
+    """Return whether an event is Gaussian noise on as many numbers as it says."""
+    if not isinstance(event, Gaussian | NonSphericalGaussian):
+        return False
+    return is_exact(event) and event.shape is not None
 
 
 def _singles(plan: Plan) -> Iterator[object]:

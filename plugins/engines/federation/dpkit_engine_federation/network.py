@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -23,7 +24,7 @@ import grpc
 from dpkit_core.errors import InvalidOption
 from dpkit_engine_federation.keys import Identity, anchor, certified, fingerprint
 from dpkit_engine_federation.terms import Terms
-from dpkit_engine_federation.transport import NoAnswer, Relay, Void
+from dpkit_engine_federation.transport import CLOSING, NoAnswer, Relay, Void
 
 _SERVICE = "dpkit.federation.Relay"
 _SERVER = "server"
@@ -41,7 +42,13 @@ _LIVE = [
 
 @contextmanager
 def serving(
-    terms: Terms, identity: Identity, *, listen: str, wait: float, report: Callable[[str], None]
+    terms: Terms,
+    identity: Identity,
+    *,
+    listen: str,
+    wait: float,
+    report: Callable[[str], None],
+    journal: Path | None = None,
 ) -> Iterator[tuple[Relay, int]]:
     """Serve a federation while the block runs; yield its relay, and the port that it listens at.
 
@@ -57,6 +64,8 @@ def serving(
         Seconds that parties have to meet.
     report
         Called with a sentence where something happens.
+    journal
+        As of ``Relay``: by which a server that has died goes on.
 
     Raises
     ------
@@ -68,7 +77,7 @@ def serving(
             f"the terms name the server's key {fingerprint(terms.server)}, and this one is "
             f"{fingerprint(identity.public)}; give the key that belongs to the terms"
         )
-    relay = Relay(tuple(terms.parties), terms.patience, wait, report)
+    relay = Relay(tuple(terms.parties), terms.patience, wait, report, journal)
     # Each party waits in one call at a time, and may ask again while the server still holds the first.
     server = grpc.server(
         ThreadPoolExecutor(2 * len(terms.parties) + 2),
@@ -106,7 +115,8 @@ def _methods(relay: Relay, parties: dict[str, str]) -> Any:
         return grpc.unary_unary_rpc_method_handler(handle)
 
     def meet(name: str, head: Any, message: bytes) -> bytes:
-        answer = relay.meet(str(head), name, message)
+        phase, members = head
+        answer = relay.meet(str(phase), name, [str(member) for member in members], message)
         if isinstance(answer, Void):
             return _void(answer)
         return b"M" + json.dumps({other: said.hex() for other, said in answer.items()}).encode()
@@ -133,7 +143,7 @@ class GrpcTransport:
     """How a party reaches the server; a ``Transport``. To be closed.
 
     A call that the connection fails is sent again, as it is, until the patience is over: so a server that is
-    started again in time loses nobody, unless some had an answer from it for which others still wait.
+    started again in time, with its journal, loses nobody.
 
     Attributes
     ----------
@@ -171,9 +181,12 @@ class GrpcTransport:
         options = [*_LIVE, ("grpc.ssl_target_name_override", _SERVER), ("grpc.max_reconnect_backoff_ms", 500)]
         self._channel = grpc.secure_channel(self.address, credentials, options)
 
-    def meet(self, phase: str, name: str, message: bytes, /) -> Mapping[str, bytes] | Void:
+    def meet(
+        self, phase: str, name: str, members: Sequence[str], message: bytes, /
+    ) -> Mapping[str, bytes] | Void:
         """As ``Transport.meet`` says."""
-        kind, body = self._call("Meet", json.dumps(phase), message, self.wait)
+        patience = self.terms.patience if phase == CLOSING else self.wait
+        kind, body = self._call("Meet", json.dumps([phase, members]), message, patience)
         if kind == b"V":
             return Void(tuple(_texts(body)))
         said = _json(body)

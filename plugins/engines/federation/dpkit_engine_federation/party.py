@@ -19,6 +19,10 @@ probability 2^-64.
 *A void room* stays masked by the pair masks of who is missing. Its message may arrive later, so that sum
 counts as released: the others draw fresh noise in a fresh room, which is one more event (``Joint.total``).
 
+*The end.* All sign the digest of what they release. It is computed from the totals alone, but in floats,
+which another processor may round otherwise: who has another model than the others learns it, and its
+certificate says so. The digest is a function of what is released, so it tells nobody anything.
+
 *Privacy.* Let a record be at u, and C of at most t parties and the server, u outside. A record changes v_u
 alone, given what was released, by the sensitivity on the grid. All that C sees beside its own is, in each
 room, messages that are uniform given their sum over those outside C (to who cannot tell HKDF and AES from
@@ -33,6 +37,7 @@ import hashlib
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.metadata import version
 
 import numpy as np
 from cryptography.hazmat.primitives import hashes
@@ -46,7 +51,7 @@ from dpkit_core.noise.randomness import Randomness, Uncopyable
 from dpkit_engine_federation.keys import Identity, has_signed
 from dpkit_engine_federation.shares import clamped, share_of
 from dpkit_engine_federation.terms import Terms
-from dpkit_engine_federation.transport import NoAnswer, Transport, Void
+from dpkit_engine_federation.transport import CLOSING, NoAnswer, Transport, Void
 
 _SEED, _SALT = 16, 32
 
@@ -86,7 +91,7 @@ class Participant(Uncopyable):
     ) -> None:
         if terms.parties.get(name) != identity.public:
             raise Declined(f"the terms name another key for {name}; nothing is spent")
-        self._terms, self._name, self._transport = terms, name, transport
+        self._terms, self._name, self._transport, self._identity = terms, name, transport, identity
         self._members: tuple[str, ...] = tuple(terms.parties)
         secret = X25519PrivateKey.generate()
         opening = os.urandom(_SALT) + (os.urandom(_SEED) if seed is None else seed.to_bytes(_SEED, "big"))
@@ -118,7 +123,7 @@ class Participant(Uncopyable):
     def _met(self, phase: str, message: bytes) -> Mapping[str, bytes]:
         """Return what all parties say at the beginning."""
         try:
-            answer = self._transport.meet(phase, self._name, message)
+            answer = self._transport.meet(phase, self._name, self._members, message)
         except NoAnswer as error:
             raise Declined(f"{error}. Nothing is spent") from None
         came = answer.present if isinstance(answer, Void) else answer
@@ -167,6 +172,11 @@ class Participant(Uncopyable):
         return self._terms.spare
 
     @property
+    def engine(self) -> tuple[str, str, str]:
+        """As ``Joint.engine`` says."""
+        return "federation", "dpkit-engine-federation", version("dpkit-engine-federation")
+
+    @property
     def assumptions(self) -> tuple[str, ...]:
         """As ``Joint.assumptions`` says."""
         terms = self._terms
@@ -210,6 +220,35 @@ class Participant(Uncopyable):
                 )
             attempt()
             number += 1
+
+    def compared(self, released: str, /) -> tuple[str, ...]:
+        """As ``Joint.compared`` says."""
+        said = bytes.fromhex(released)
+        message = said + self._identity.sign(self._closing(self._name, said))
+        try:
+            answer = self._transport.meet(CLOSING, self._name, self._members, message)
+        except NoAnswer:
+            answer = Void(())
+        others = [other for other in self._members if other != self._name]
+        known = {} if isinstance(answer, Void) else {other: answer.get(other, b"") for other in others}
+        silent = [other for other in others if not self._has_closed(other, known.get(other, b""))]
+        different = [other for other in others if other not in silent and known[other][:32] != said]
+        sentences = []
+        if different:
+            more = ", as most parties did" if 2 * len(different) > len(self._members) else ""
+            sentences.append(f"{', '.join(different)} computed another release from the same totals{more}")
+        if silent:
+            sentences.append(f"what {', '.join(silent)} released was not compared")
+        if not sentences and others:
+            sentences = [f"{len(self._members)} parties computed the same release, whose digest all signed"]
+        return tuple(sentences)
+
+    def _closing(self, name: str, said: bytes) -> bytes:
+        return b"dpkit federation closing" + self._hellos + name.encode() + said
+
+    def _has_closed(self, other: str, message: bytes) -> bool:
+        said, signature = message[:32], message[32:]
+        return has_signed(self._terms.parties[other], self._closing(other, said), signature)
 
     def _masked(self, room: str, members: Sequence[str], noisy: Integers) -> bytes:
         """Return the message to a room: another vector under the same masks would show their difference."""

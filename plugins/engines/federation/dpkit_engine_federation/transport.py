@@ -6,10 +6,13 @@ The relay needs no other part of dpkit and sees no number that is not masked: wh
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 import attrs
 import numpy as np
@@ -41,8 +44,10 @@ class Transport(Protocol):
     A message to a room may be sent again as it is: it is counted once, and has one answer.
     """
 
-    def meet(self, phase: str, name: str, message: bytes, /) -> Mapping[str, bytes] | Void:
-        """Return the messages of all parties to a phase, when all have come."""
+    def meet(
+        self, phase: str, name: str, members: Sequence[str], message: bytes, /
+    ) -> Mapping[str, bytes] | Void:
+        """Return the messages of all members to a phase, when all have come."""
         ...
 
     def add(self, room: str, name: str, members: Sequence[str], message: bytes, /) -> bytes | Void:
@@ -52,6 +57,10 @@ class Transport(Protocol):
     def leave(self, name: str, /) -> None:
         """Say that a party will not come again."""
         ...
+
+
+#: The phase after the last sum, for which nobody is waited as long as at the beginning.
+CLOSING = "closing"
 
 
 def words_sum(messages: Sequence[bytes]) -> bytes:
@@ -92,19 +101,33 @@ class Relay:
         Seconds that parties have to meet; ``patience`` by default.
     report
         Called with a sentence where something happens that a person may want to know.
+    journal
+        A file to which each answer is written before anybody is told: a relay that is made anew of it gives
+        the same ones. It holds what the relay itself has seen. None to be kept nowhere.
     """
 
     names: tuple[str, ...] = attrs.field(converter=frozen_texts)
     patience: float
     wait: float = attrs.field(default=attrs.Factory(lambda self: self.patience, takes_self=True))
     report: Callable[[str], None] = lambda sentence: None
+    journal: Path | None = None
     _rooms: dict[str, _Room] = attrs.field(factory=dict, init=False)
     _gone: set[str] = attrs.field(factory=set, init=False)
     _changed: threading.Condition = attrs.field(factory=threading.Condition, init=False)
 
-    def meet(self, phase: str, name: str, message: bytes, /) -> Mapping[str, bytes] | Void:
+    def __attrs_post_init__(self) -> None:
+        if self.journal is not None and self.journal.exists():
+            for line in self.journal.read_bytes().splitlines():
+                self._recall(line)
+
+    def meet(
+        self, phase: str, name: str, members: Sequence[str], message: bytes, /
+    ) -> Mapping[str, bytes] | Void:
         """As ``Transport.meet`` says."""
-        answer = self._come(f"meet {phase}", name, self.names, message, patience=self.wait, answered=dict)
+        where, patience = f"meet {phase} of {' '.join(members)}", self.wait
+        if phase == CLOSING:
+            patience = self.patience
+        answer = self._come(where, name, members, message, patience=patience, answered=dict)
         assert not isinstance(answer, bytes)
         return answer
 
@@ -148,19 +171,58 @@ class Relay:
             if not again:
                 room.sent[name], room.messages[name] = digest, message
                 if where.startswith("meet"):
-                    self.report(f"{name} is here ({where.removeprefix('meet ')})")
+                    self.report(f"{name} is here ({where.split()[1]})")
             while room.answer is None:
                 left = room.since + patience - time.monotonic()
+                answer: bytes | Mapping[str, bytes] | Void
                 if set(room.messages) == set(members):
-                    room.answer = answered(room.messages)
+                    answer = answered(room.messages)
                 elif left <= 0 or set(members) <= set(room.messages) | self._gone:
-                    room.answer = Void(tuple(sorted(room.messages)))
+                    answer = Void(tuple(sorted(room.messages)))
                     missing = set(members) - set(room.messages)
                     self._gone |= missing
                     self.report(f"{', '.join(sorted(missing))} missing from {where}; the others go on")
                 else:
                     self._changed.wait(left)
                     continue
-                room.messages = {}
+                self._keep(where, room, answer)
+                room.messages, room.answer = {}, answer
                 self._changed.notify_all()
             return room.answer
+
+    def _keep(self, where: str, room: _Room, answer: bytes | Mapping[str, bytes] | Void) -> None:
+        """Write an answer to the journal, to the disk itself, before anybody is told."""
+        if self.journal is None:
+            return
+        said: Any
+        if isinstance(answer, bytes):
+            said = answer.hex()
+        elif isinstance(answer, Void):
+            said = list(answer.present)
+        else:
+            said = {name: message.hex() for name, message in answer.items()}
+        sent = {name: digest.hex() for name, digest in room.sent.items()}
+        # It begins a line, for the one before may be half of one.
+        line = b"\n" + json.dumps([where, said, sent, sorted(self._gone)]).encode()
+        opened = os.open(self.journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        with os.fdopen(opened, "wb") as file:
+            file.write(line)
+            file.flush()
+            os.fsync(opened)
+
+    def _recall(self, line: bytes) -> None:
+        """Have an answer of an earlier relay again."""
+        try:
+            where, said, sent, gone = json.loads(line)
+        except ValueError:  # half a line, of which nobody was told
+            return
+        answer: bytes | Mapping[str, bytes] | Void
+        if isinstance(said, str):
+            answer = bytes.fromhex(said)
+        elif isinstance(said, list):
+            answer = Void(tuple(said))
+        else:
+            answer = {name: bytes.fromhex(message) for name, message in said.items()}
+        digests = {name: bytes.fromhex(digest) for name, digest in sent.items()}
+        self._rooms[where] = _Room(time.monotonic(), {}, digests, answer)
+        self._gone.update(gone)

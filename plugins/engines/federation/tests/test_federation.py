@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import threading
@@ -43,6 +44,7 @@ from dpkit_core.errors import (
     InvalidOption,
     InvalidRelease,
     OverBudget,
+    PlanViolation,
 )
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.entries import Charge
@@ -54,7 +56,13 @@ from dpkit_core.pipeline.policy import Policy
 
 SCHEMA = Schema.numeric(["a", "b"], "y", {"a": (-1, 1), "b": (-1, 1), "y": (-2, 2)})
 NAMES = ("north", "south", "west")
-OPTIONS = {"boosted_trees": {"trees": 6}, "boosted_adassp": {"rounds": 3}, "mean": {"noise": "gaussian"}}
+OPTIONS = {
+    "boosted_trees": {"trees": 6},
+    "boosted_adassp": {"rounds": 3},
+    "mean": {"noise": "gaussian"},
+    "sgbdt": {"rounds": 40, "noise": "gaussian"},
+    "winsorized_least_squares": {"noise": "gaussian", "refits": 1},
+}
 
 
 def records(n: int, seed: int = 1) -> tuple[Any, Any]:
@@ -124,7 +132,7 @@ def thirds(n: int = 3000) -> dict[str, Any]:
     return {name: (X[i::3], y[i::3]) for i, name in enumerate(NAMES)}
 
 
-PARTS = ("adassp", "boosted_trees", "boosted_adassp", "mean")
+PARTS = ("adassp", "boosted_trees", "boosted_adassp", "mean", "sgbdt", "winsorized_least_squares")
 
 
 @pytest.mark.parametrize("name", PARTS)
@@ -146,6 +154,60 @@ def test_three_parties_end_with_one_private_model(name: str) -> None:
     assert any("at most 1 of the 3 parties" in words for words in release.certificate.assumptions)
 
 
+def selecting(**options: Any) -> Plan:
+    every: dict[str, Any] = {"scorer": {"signed": True}, "selector": {"magnitudes": True}, **options}
+    pipeline = compose(scorer="correlation", selector="gaussian_threshold", regressor="adassp", options=every)
+    return pipeline.plan(SCHEMA, Budget(4.0, 1e-6), k=1)
+
+
+def test_parties_select_what_one_place_would() -> None:
+    X, y = records(900)
+    plan, pieces = selecting(), {name: (X[i::3], -y[i::3]) for i, name in enumerate(NAMES)}
+    alone = plan.run(Dataset.from_arrays(X, -y, SCHEMA), randomness=Randomness.from_seed(7))
+    one = together(plan, {"north": (X, -y)}, seeds={"north": 7}, colluders=0, least=1)["north"]
+    assert model(one) == model(alone)
+    ends = together(plan, pieces, least=2)
+    assert len({model(end) for end in ends.values()}) == 1
+    for end in (alone, *ends.values()):
+        assert isinstance(end, Release)
+        assert end.selected == ("a",)  # whose correlation is the largest, and below 0
+        assert verify(end).confirmed
+    assert plan_of(terms_of(plan, {name: Identity() for name in NAMES}, least=2)).spare is None
+
+
+@pytest.mark.parametrize("options", [{"scorer": {}}, {"selector": {}}, {"scorer": {"center": "private"}}])
+def test_selections_of_what_one_party_has_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(CannotCompose, match=r"adds up over parties \(additive\)"):
+        terms_of(selecting(**options), {})
+
+
+UNBOUNDED = Schema.numeric(["a", "b"], "y")
+
+
+@pytest.mark.parametrize("name", ["mean", "sgbdt", "winsorized_least_squares"])
+def test_parties_find_bounds_together(name: str) -> None:
+    plan = compose(regressor=name, options={"regressor": OPTIONS[name]}).plan(UNBOUNDED, Budget(6.0, 1e-6))
+    X, y = records(6000)
+    key = {name: Identity() for name in NAMES}
+    terms = terms_of(plan, key, least=3)
+    server, ends = Relay(NAMES, 30.0), dict[str, Release]()
+
+    def party(place: int, name: str) -> None:
+        data = Dataset.from_arrays(1e3 * X[place::3], 50 + y[place::3], UNBOUNDED)
+        ends[name] = join(data, terms, identity=key[name], transport=server)
+
+    threads = [threading.Thread(target=party, args=pair) for pair in enumerate(NAMES)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len({model(end) for end in ends.values()}) == 1
+    found = ends["west"].predict(1e3 * X)
+    assert np.abs(found - 50).max() < 3 * np.abs(y).max()
+    if name != "mean":
+        assert np.corrcoef(found, y)[0, 1] > 0.8
+
+
 def test_three_parties_learn_what_one_place_would() -> None:
     X, y = records(500, seed=2)
     end = together(planned("adassp", epsilon=8.0), thirds(30_000))["west"]
@@ -163,8 +225,10 @@ def test_what_a_part_releases_adds_up_over_parties(name: str) -> None:
         """Answers all pieces alike, and keeps what was asked."""
 
         spare = 0
-        assumptions = ()
+        assumptions = ("at most 0 of the 1 parties that hold the records share",)
         inflation = 1.0
+        engine = "federation", "", ""
+        compared = staticmethod(lambda released: ())
 
         def __init__(self) -> None:
             self.coins, self.asked = Randomness.from_seed(3), list[Any]()
@@ -191,7 +255,8 @@ def test_what_a_part_releases_adds_up_over_parties(name: str) -> None:
     [
         ("mean", {}, "other than Gaussian noise"),
         ("ols", {}, "additive"),
-        ("sgbdt", {"rate": 0.1}, "fresh coins and charge each account again"),
+        ("sgbdt", {}, "other than Gaussian noise"),
+        ("sgbdt", {"rate": 0.1, "noise": "gaussian"}, "fresh coins and charge each account again"),
     ],
 )
 def test_what_parties_cannot_run_is_refused_before_anything_is_spent(
@@ -202,10 +267,34 @@ def test_what_parties_cannot_run_is_refused_before_anything_is_spent(
         terms_of(plan, {})
 
 
+@pytest.mark.parametrize(
+    ("options", "accountant"), [({"rate": 0.1}, "rdp"), ({"extra": 0.5}, "individual_filter")]
+)
+def test_rounds_that_draw_coins_or_keep_accounts_are_no_sums_of_parties(
+    options: dict[str, Any], accountant: str
+) -> None:
+    """A repeated attempt would have its old coins, whoever made the plan; without them it runs."""
+    X, y = records(300)
+    for more in ({}, options):
+        part = {"rounds": 3, "noise": "gaussian", **more}
+        pipeline = compose(
+            regressor="sgbdt", options={"regressor": part}, accountant=accountant if more else "rdp"
+        )
+        plan, joint = pipeline.plan(SCHEMA, Budget(2.0, 1e-6)), Loud(1.0, 1)
+        data = Dataset.from_arrays(X, y, SCHEMA)
+        if not more:
+            assert plan.run(data, joint=joint).model is not None
+            continue
+        with pytest.raises(PlanViolation, match="other than Gaussian noise on a sum"):
+            plan.run(data, joint=joint)
+
+
 class Loud:
     """Others who add nothing but noise, together with this party's ``inflation`` times what is charged."""
 
-    spare, assumptions = 0, ()
+    spare, assumptions = 0, ("at most 0 of the 1 parties that hold the records share",)
+    engine = "federation", "", ""
+    compared = staticmethod(lambda released: ())
 
     def __init__(self, inflation: float, seed: int) -> None:
         self.inflation, self.coins = inflation, Randomness.from_seed(seed)
@@ -217,7 +306,13 @@ class Loud:
 
 
 @pytest.mark.parametrize(
-    ("name", "options"), [("boosted_trees", {"trees": 2}), ("mean", {"noise": "gaussian"})]
+    ("name", "options"),
+    [
+        ("boosted_trees", {"trees": 2}),
+        ("mean", {"noise": "gaussian"}),
+        ("sgbdt", {"rounds": 2, "noise": "gaussian"}),
+        ("winsorized_least_squares", {"noise": "gaussian"}),
+    ],
 )
 def test_a_part_finds_the_target_in_the_noise_that_all_parties_add(
     name: str, options: dict[str, Any]
@@ -287,6 +382,7 @@ class Away:
     """Others that never answer."""
 
     spare, assumptions, inflation, coins = 0, (), 1.0, Randomness.from_seed(3)
+    engine = "federation", "", ""
 
     def total(self, *given: Any) -> Any:
         raise EngineFailed("west did not answer")
@@ -491,8 +587,8 @@ class Recording(Relay):
 
     said: dict[str, dict[str, bytes]] = attrs.field(factory=dict)
 
-    def meet(self, phase: str, name: str, message: bytes, /) -> Any:
-        answer = super().meet(phase, name, message)
+    def meet(self, phase: str, name: str, members: Sequence[str], message: bytes, /) -> Any:
+        answer = super().meet(phase, name, members, message)
         assert not isinstance(answer, Void)
         self.said[phase] = dict(answer)
         return answer
@@ -504,7 +600,7 @@ def test_what_parties_said_in_another_run_makes_nobody_begin_one_alone() -> None
     assert come_all(dict.fromkeys(NAMES, terms), key, server) == {}
 
     class PlayedBack(Relay):
-        def meet(self, phase: str, name: str, message: bytes, /) -> Any:
+        def meet(self, phase: str, name: str, members: Sequence[str], message: bytes, /) -> Any:
             return {**server.said[phase], name: message}
 
     with pytest.raises(Declined, match="plays back"):
@@ -514,7 +610,7 @@ def test_what_parties_said_in_another_run_makes_nobody_begin_one_alone() -> None
 class Nonsense(Relay):
     """A server that says what no server says."""
 
-    def meet(self, phase: str, name: str, message: bytes, /) -> Any:
+    def meet(self, phase: str, name: str, members: Sequence[str], message: bytes, /) -> Any:
         return Void(self.names)
 
     def add(self, room: str, name: str, members: Sequence[str], message: bytes, /) -> bytes:
@@ -931,3 +1027,124 @@ def test_a_faulty_party_is_found(member: type[Participant], objection: str) -> N
 
 def test_an_honest_party_is_not_objected_to() -> None:
     assert objections(Participant) == []
+
+
+# The end
+
+
+def test_the_certificate_says_that_all_computed_the_same_and_who_added_up() -> None:
+    for end in together(planned("adassp"), thirds()).values():
+        assert isinstance(end, Release)
+        assert "3 parties computed the same release, whose digest all signed" in end.certificate.arithmetic
+        assert end.certificate.engine is not None
+        assert end.certificate.engine.name == "federation"
+        assert verify(end).confirmed
+
+
+def test_a_party_that_computed_something_else_is_told_and_so_are_the_others() -> None:
+    """As a processor that rounds otherwise would: here, a digest of another model."""
+
+    class Rounds(Participant):
+        def compared(self, released: str, /) -> tuple[str, ...]:
+            other = hashlib.sha256(released.encode()).hexdigest()
+            return super().compared(other if self._name == "west" else released)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dpkit_engine_federation.joining.Participant", Rounds)
+        ends = together(planned("adassp"), thirds())
+    said = {name: end.certificate.arithmetic[-1] for name, end in ends.items() if isinstance(end, Release)}
+    alone = "west computed another release from the same totals"
+    assert said == {
+        "north": alone,
+        "south": alone,
+        "west": "north, south computed another release from the same totals, as most parties did",
+    }
+
+
+class Mute(Relay):
+    """Loses, or forges, what a party says in the end."""
+
+    forged: bool = False
+
+    def meet(self, phase: str, name: str, members: Sequence[str], message: bytes, /) -> Any:
+        answer = super().meet(phase, name, members, message)
+        if phase != "closing":
+            return answer
+        if not self.forged:
+            return Void(("north",))
+        assert not isinstance(answer, Void)
+        return {**answer, "west": answer["west"][:32][::-1] + answer["west"][32:]}
+
+
+@pytest.mark.parametrize("forged", [False, True])
+def test_no_certificate_says_that_what_was_not_signed_is_the_same(forged: bool) -> None:
+    server = Mute(NAMES, 30.0)
+    server.forged = forged
+    end = together(planned("adassp"), thirds(), server=server)["north"]
+    assert isinstance(end, Release)
+    others = "west" if forged else "south, west"
+    assert end.certificate.arithmetic[-1] == f"what {others} released was not compared"
+
+
+@pytest.mark.parametrize("left_out", [("engine",), ("assumptions",), ("engine", "assumptions")])
+def test_a_release_of_several_parties_does_not_pass_for_one_of_one_machine(left_out: tuple[str, ...]) -> None:
+    end = together(planned("adassp"), thirds(), least=2)["north"]
+    assert isinstance(end, Release)
+    empty: dict[str, Any] = {"engine": None, "assumptions": ()}
+    changed = {name: empty[name] for name in left_out}
+    certificate = attrs.evolve(end.certificate, **changed)
+    assert not verify(attrs.evolve(end, certificate=certificate)).confirmed
+
+
+# A server that has died
+
+
+def answers(server: Relay, room: str, messages: Mapping[str, bytes]) -> dict[str, Any]:
+    """Return what a relay tells those who send these."""
+    found: dict[str, Any] = {}
+
+    def come(name: str) -> None:
+        try:
+            found[name] = server.add(room, name, NAMES, messages[name])
+        except NoAnswer as error:
+            found[name] = error
+
+    threads = [threading.Thread(target=come, args=(name,)) for name in messages]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    return found
+
+
+def test_a_relay_made_of_a_journal_gives_the_answers_that_were_given(tmp_path: Path) -> None:
+    """North was told a sum; south and west ask the next relay, as they do when the server is back."""
+    journal = tmp_path / "journal"
+    words = {name: np.array([i, 1], "<u8").tobytes() for i, name in enumerate(NAMES, start=1)}
+    total = np.array([6, 3], "<u8").tobytes()
+    first = Relay(NAMES, 1.0, journal=journal)
+    met = dict.fromkeys(NAMES, first)
+    said: dict[str, Any] = {}
+    threads = [
+        threading.Thread(target=lambda n=name: said.update({n: met[n].meet("hello", n, NAMES, n.encode())}))
+        for name in NAMES
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert answers(first, "1/0", words)["north"] == total
+    journal.write_bytes(journal.read_bytes() + b'\n["sum 2/0 of')  # it died while it wrote the next one
+    second = Relay(NAMES, 1.0, journal=journal)
+    assert answers(second, "1/0", {name: words[name] for name in NAMES[1:]}) == dict.fromkeys(
+        NAMES[1:], total
+    )
+    assert second.meet("hello", "west", NAMES, b"west") == said["north"]
+    other = answers(second, "1/0", {"west": words["south"]})["west"]
+    assert isinstance(other, NoAnswer)  # not what it had sent
+    late = answers(second, "2/0", {name: words[name] for name in NAMES[:2]})
+    assert late == dict.fromkeys(NAMES[:2], Void(("north", "south")))
+    third = Relay(NAMES, 1.0, journal=journal)
+    assert isinstance(answers(third, "2/0", {"west": words["west"]})["west"], NoAnswer)
+    assert answers(third, "2/0", {"north": words["north"]})["north"] == Void(("north", "south"))
+    assert answers(Relay(NAMES, 0.2), "1/0", {"south": words["south"]})["south"] == Void(("south",))

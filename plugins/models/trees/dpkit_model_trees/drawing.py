@@ -24,8 +24,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
+import dpkit_kernels
 import numpy as np
 import numpy.typing as npt
+from dpkit_kernels import trees as kernels
 
 if TYPE_CHECKING:
     from dpkit_core import Feature, Matrix, Vector
@@ -279,6 +281,8 @@ def _leaves(codes: Codes, trees: Trees, t: int) -> npt.NDArray[np.uint8]:
     features, cuts = trees.features[t].tolist(), trees.cuts[t].tolist()
     if not trees.oblivious:
         return _below(codes, features, cuts, 0, trees.depth - 1)
+    if dpkit_kernels.COMPILED and codes.dtype == np.uint8:
+        return kernels.leaves(codes, features, cuts)
     leaf = np.zeros(codes.shape[1], dtype=np.uint8)
     for feature, cut in zip(features, cuts, strict=True):
         leaf += leaf

@@ -1,14 +1,15 @@
 r"""How much each column matters to a sum of trees, and how much noise alone would make of it.
 
 *Importance* of a column of numbers: the root mean square, over the intervals between its thresholds, of its
-centered main effect. Of a column of categories: that over its categories, of the jump of each indicator.
-Centered, since indicators add up to 1: what all jumps have in common moves nothing.
+centered main effect. Of a column of categories: that over its categories, of the jump of each indicator, with
+their shares p of the records as weights if these are known, and equal ones else. Centered, since indicators
+add up to 1: what all jumps have in common moves nothing.
 
 *Noise alone.* For a column that has nothing to do with target and other columns, the effect e is noise. In a
 tree of depth D whose leaves have noise of deviation t, the contrast of a split has variance 4 t^2 / 2^D, and
 contrasts of different splits are independent. With A the map from contrasts to centered effects (cumulative
-sums for numbers, the identity for categories) and w the splits at each cut, the mean square of e over c cells
-is |B x|^2, x standard normal and B = A diag(sqrt(4 t^2 w / 2^D)) / sqrt(c). So it has
+sums for numbers, the identity for categories), w the splits at each cut and p the weights of the cells, the
+mean square of e is |B x|^2, x standard normal and B = diag(sqrt(p)) A diag(sqrt(4 t^2 w / 2^D)). So it has
 
     mean tr(B B^T) and variance 2 tr((B B^T)^2),
 
@@ -18,16 +19,13 @@ to which are added those of
   gradient descent with splits at random cuts does: with t = rate w, rate being how far a tree moves, by 1 -
   exp(-l t) along the directions of the kernel of such splits. For numbers that are cut at quantiles, these
   are cosines with l_i = 4 / (pi i)^2, which makes r^2 sum_i (1 - exp(-l_i t))^2. The jump at a category of
-  a share p has the variance r^2 / q, q = p (1 - p) <= 1/4, and l = 4 q; p is not released, so 4 t r^2 times
-  the largest (1 - exp(-x))^2 / x of x up to t counts. The slope of a line adds r^2;
+  a share p has the variance r^2 / q, q = p (1 - p) <= 1/4, and l = 4 q; p may be smaller than released, so
+  4 t r^2 times the largest (1 - exp(-x))^2 / x of x up to t counts. The slope of a line adds r^2;
 - the slope of a line, of deviation s: s^2 times the variance of its positions.
 
 The *threshold* is the 1 - .05 / (number of columns) quantile of the gamma distribution with these moments.
-Later trees correct the noise of earlier ones, so it is rather high. Of listed categories it takes for granted
-that they are about equally frequent, because their shares are not released: the slope of one that is rare or
-absent wanders farther, and lifts such a column above its threshold more often. Nothing here is about columns
-that are related to those that matter: they tell something of the target. It is post-processing of what was
-released.
+Later trees correct the noise of earlier ones, so it is rather high. Nothing here is about columns that are
+related to those that matter: they tell something of the target. It is post-processing of what was released.
 """
 
 from __future__ import annotations
@@ -73,6 +71,9 @@ class Noise:
         How far a tree moves towards what is left: its learning rate.
     slopes
         Standard deviations of the line's coefficients; empty without a line.
+    shares
+        Of each feature that is 0 or 1, the share of records that have it, as released; of numbers, 1/2. Empty
+        if that is not known.
     """
 
     columns: tuple[str, ...] = attrs.field(converter=frozen_texts)
@@ -80,6 +81,7 @@ class Noise:
     residual: tuple[float, ...] = attrs.field(converter=frozen_floats)
     rate: float = attrs.field(converter=float)
     slopes: tuple[float, ...] = attrs.field(default=(), converter=frozen_floats)
+    shares: tuple[float, ...] = attrs.field(default=(), converter=frozen_floats)
 
     def __attrs_post_init__(self) -> None:
         numbers = (*self.leaf, *self.residual, self.rate, *self.slopes)
@@ -89,6 +91,8 @@ class Noise:
             raise ValueError("the noise of trees has deviations of leaves and of residuals, one a class")
         if len(self.slopes) not in (0, len(self.columns)):
             raise ValueError("the noise of trees has a deviation for each slope, or for none")
+        if len(self.shares) not in (0, len(self.columns)) or not all(0 <= p <= 1 for p in self.shares):
+            raise ValueError("the noise of trees has a share from 0 to 1 for each feature, or for none")
 
     def require(self, features: int, sums: int, *, line: bool) -> None:
         """Raise ``ValueError`` unless this is the noise of so many features, sums, and a line or none."""
@@ -107,6 +111,7 @@ class Noise:
             "residual": list(self.residual),
             "rate": self.rate,
             "slopes": list(self.slopes),
+            **({"shares": list(self.shares)} if self.shares else {}),
         }
 
 
@@ -165,19 +170,31 @@ def importances_of(
         groups.setdefault(name, []).append(j)
     found = {}
     for name, members in groups.items():
-        several = len(members) > 1 or name not in names
         jumps = np.array([effects[j].values[-1] - effects[j].values[0] for j in members])
-        values = jumps if several else effects[members[0]].values
+        values = jumps if len(members) > 1 else effects[members[0]].values
+        shares = [noise.shares[j] for j in members] if noise is not None and noise.shares else []
+        weights = _weights(shares, len(values), several=len(members) > 1)
         with np.errstate(all="ignore"):  # numbers of a file may be anything
-            found[name] = Importance(float(values.std()))
+            found[name] = Importance(math.sqrt(weights @ np.square(values - weights @ values)))
             if noise is not None:
-                rms, shape = _alone([effects[j] for j in members], members, noise, depth, several=several)
-                found[name] = Importance(float(values.std()), None, rms, shape)
+                rms, shape = _alone([effects[j] for j in members], members, weights, noise, depth)
+                found[name] = Importance(found[name].value, None, rms, shape)
     return found if noise is None else with_thresholds(found)
 
 
+def _weights(shares: Sequence[float], cells: int, *, several: bool) -> Vector:
+    """Return the weights of the categories of a column, or of the intervals of a single feature."""
+    import numpy as np  # noqa: PLC0415 - a model is read and shown without it
+
+    if shares and several and sum(shares) > 0:
+        return np.array(shares) / sum(shares)
+    if shares and not several and cells == 2:  # of the indicator, its absence is the first
+        return np.array([1 - shares[0], shares[0]])
+    return np.full(cells, 1 / cells)
+
+
 def _alone(
-    effects: Sequence[Effect], members: Sequence[int], noise: Noise, depth: int, *, several: bool
+    effects: Sequence[Effect], members: Sequence[int], weights: Vector, noise: Noise, depth: int
 ) -> tuple[float, float]:
     """Return root mean square and shape of noise alone in a column, as the notes of the module say."""
     import numpy as np  # noqa: PLC0415 - a model is read and shown without it
@@ -186,22 +203,23 @@ def _alone(
     slopes = [noise.slopes[j] for j in members] if noise.slopes else []
     unit = max(leaf, residual, *slopes, 2.0**-1000)  # so that squares are numbers
     leaf, residual = leaf / unit, residual / unit
-    if several:
+    if len(effects) > 1:
         splits = np.array([effect.splits.sum() for effect in effects])
         positions = np.array([effect.position[-1] - effect.position[0] for effect in effects])
-        pull, cells = np.eye(len(effects)), len(effects)
+        pull = np.eye(len(effects))
         travel = np.maximum(noise.rate * splits, 2.0**-40)
         x = np.minimum(travel, STEEPEST)
-        followed = 4 * travel * (1 - np.exp(-x)) ** 2 / x / cells
-        places = positions**2 / cells
+        followed = 4 * weights * travel * (1 - np.exp(-x)) ** 2 / x
+        places = weights * positions**2
     else:
         (effect,) = effects
         splits, cells = np.concatenate([[0.0], effect.splits]), len(effect.values)
         pull = np.tri(cells)
         kernel = 4 / (math.pi * np.arange(1, cells)) ** 2
         followed = (1 - np.exp(-kernel * noise.rate * splits.sum())) ** 2
-        places = np.array([effect.position.var()])
-    pull = (pull - pull.mean(axis=0)) * np.sqrt(splits * (4 * leaf * leaf / 2**depth / cells))
+        places = np.array([weights @ np.square(effect.position - weights @ effect.position)])
+    pull = (pull - weights @ pull) * np.sqrt(splits * (4 * leaf * leaf / 2**depth))
+    pull *= np.sqrt(weights)[:, np.newaxis]
     inner = pull.T @ pull
     line = [(np.array(slopes) / unit) ** 2 * places, [residual**2]] if slopes else []
     parts = np.concatenate([residual**2 * followed, *line])
@@ -247,9 +265,8 @@ def listed(found: Mapping[str, Importance]) -> tuple[tuple[str, ...], tuple[tupl
     if not known:
         return ("feature", "importance"), rows, more.replace("others", "less important features")
     sentence = (
-        f" Noise alone lifts a column above the last number in at most one table of {1 / LEVEL:.0f} or so; "
-        "a column of categories more often if some of them are rare or absent. It tells nothing of columns "
-        "that are related to others."
+        f" Noise alone lifts a column above the last number in at most one table of {1 / LEVEL:.0f} or so. "
+        "It tells nothing of columns that are related to others."
     )
     return ("column", "importance", "noise alone, 95 %"), rows, sentence + more
 

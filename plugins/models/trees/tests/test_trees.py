@@ -359,6 +359,8 @@ def test_what_all_categories_have_in_common_matters_nothing():
     assert both.columns["x"].told
     one = attrs.evolve(both, leaves=[[-1, 1], [1, -1], [-1, 1]])
     assert one.columns["c"].value == pytest.approx(2.0)
+    rare = attrs.evolve(one, noise=attrs.evolve(noise, shares=[0.01, 0.99, 0.5]))  # jumps of 2 and -2
+    assert rare.columns["c"].value == pytest.approx(4 * math.sqrt(0.01 * 0.99))
     header, rows = shown(both).header, shown(both).rows
     assert header == ("column", "importance", "noise alone, 95 %")
     assert [row[0] for row in rows] == ["x", "c"]
@@ -386,6 +388,8 @@ def test_the_noise_is_kept_and_checked():
         {"leaf": [], "residual": []},
         {"rate": -1.0},
         {"slopes": [0.1]},
+        {"shares": [0.1]},
+        {"shares": [1.1] * 25},
     ):
         document = model.to_document()
         document["noise"] |= change

@@ -5,13 +5,14 @@ numbers, or of products on a grid, with Gaussian noise.
 
 *1. Where values lie.* Columns and a target without public bounds, and columns with them, are cut into cells
 by noisy counts (``dpkit_core.mechanisms.cells``). A column's thresholds are 254 quantiles estimated from
-these counts; the indicator of a category, or of missing values, has the single threshold 1/2 and is not
-counted. So a column whose schema has a rule for missing values, ``missing = "indicator"``, has a branch for
-them in every tree that asks about it. The target's interval is from the first to the last cell with records;
-values beyond are clipped to it. With c the center and w half the width of that interval, z = (y - c) / w is
-in [-1, 1].
+these counts; the indicator of a category, or of missing values, has the single threshold 1/2. So a column
+whose schema has a rule for missing values, ``missing = "indicator"``, has a branch for them in every tree
+that asks about it. The target's interval is from the first to the last cell with records; values beyond are
+clipped to it. With c the center and w half the width of that interval, z = (y - c) / w is in [-1, 1].
 
-*2. Start.* (n / 2, sum z) is released once: the noisy number of records and their mean.
+*2. Start.* (n / 2, sum z) is released once: the noisy number of records and their mean; and with it, unless
+the loss is that of several classes, how many records have each category or indicator, times 1 / (2 sqrt(c))
+for c columns that have any. These tell how far noise moves the slopes of rare ones.
 
 *3. Clip* (squared and Poisson loss). The clip g is the 80 % quantile of |z - F| from noisy histograms of both
 sides, with F the start; with squared loss it is released again when F is the line, and is more where so much
@@ -66,7 +67,9 @@ entry by entry or along rows. So they compose adaptively (Dong, Roth and Su 2022
 accountant knows that all are Gaussian). L2 sensitivities, add-remove and replace-one:
 
 - a count of cells in u columns: sqrt(u) and sqrt(2 u);
-- (n / 2, sum z): sqrt(5) / 2, the length of (1/2, 1), and 2, because n stays;
+- (n / 2, sum z): sqrt(5) / 2, the length of (1/2, 1), and 2, because n stays. With categories, of which a
+  record has at most one in each of c columns: sqrt(6) / 2, the length of (1/2, 1, 1/2), and sqrt(4 + 1/2),
+  because both records may have others. A record with more than c, as no table has, counts as having none;
 - histograms of residuals by sign, in one cell of which a record is: 1 and sqrt(2);
 - a step of the line, in steps: 2^15, and 2^16 where a record is replaced by one with the opposite residual.
   In whole units of 2^-14 the squares of a row add up to 2^28 (1 + 2^-46) at most, and so, being whole, to
@@ -129,6 +132,7 @@ from dpkit_regressor_boosted_trees.cells import (
     known_columns,
     scaled,
     target_interval,
+    with_shares,
 )
 from dpkit_regressor_boosted_trees.factor import released_factor
 from dpkit_regressor_boosted_trees.grow import grow
@@ -155,9 +159,9 @@ class BoostedTreesRegressor:
     probabilities.
 
     Neighboring relation: both. L2 sensitivities: of counts in u columns sqrt(u) (sqrt(2 u) under
-    replace-one), of number and sum sqrt(5) / 2 (2), of histograms 1 (sqrt(2)), of a step of the line and of
-    the leaves of a tree 1 (2) in units of the clip, of the factor sqrt(2) (2), of several classes sqrt(2)
-    (2 sqrt(2)).
+    replace-one), of number and sum sqrt(5) / 2 (2), with categories sqrt(6) / 2 (3 / sqrt(2)), of histograms
+    1 (sqrt(2)), of a step of the line and of the leaves of a tree 1 (2) in units of the clip, of the factor
+    sqrt(2) (2), of several classes sqrt(2) (2 sqrt(2)).
 
     Events: only ``Gaussian``. Four for a target without bounds, two for columns with bounds and four for
     those without; one for the start; one for the clip, with Poisson loss, and two with squared loss; one for
@@ -225,10 +229,12 @@ class BoostedTreesRegressor:
         """
         target, loss = request.schema.target, loss_for(request.schema.target, self.loss)
         features = request.schema.features
+        categorical = len({f.column for f in features if known(f)})
         settings = BoostedTreesSettings(
             features=request.k,
             bounded=min(request.k, sum(not known(f) and f.bounds is not None for f in features)),
             unbounded=min(request.k, sum(f.bounds is None for f in features)),
+            categorical=min(request.k, categorical) if loss != "softmax" else 0,
             target_bounds=target.bounds,
             loss=loss,
             classes=len(target.classes),
@@ -274,6 +280,7 @@ class BoostedTreesRegressor:
             return Refusal(next(iter(MISSED_TARGET)))
         columns = known_columns(data, settings, meter)
         start = released_start(data, target, settings, meter)
+        columns = with_shares(columns, data.features, start.shares, start.shares_noise)
         line, slopes = None, None
         if settings.line_share:
             line, slopes = fitted_line(data, columns, start, settings=settings, meter=meter)
@@ -320,6 +327,7 @@ class BoostedTreesRegressor:
                 curvature=objective.curvature,
                 unit=unit,
                 slopes=slopes,
+                shares=[column.share for column in columns] if settings.categorical else (),
                 inflation=meter.inflation,
             ),
         )
@@ -361,6 +369,7 @@ def _noise(
     inflation: float,
     unit: float = 1.0,
     slopes: Vector | None = None,
+    shares: Sequence[float] = (),
 ) -> Noise:
     """Return what is known of the noise in importances; residuals are no longer than the clip."""
     rate = rule.travel / settings.trees
@@ -368,7 +377,9 @@ def _noise(
     deviation = settings.multiplier("trees") * settings.leaf_sensitivity * inflation
     leaf = deviation / STEPS * rate * 2**rule.depth / records
     columns = [f.name if f.category is None or f.indicator else f.column for f in data.features]
-    return Noise(columns, leaf * each, each / math.sqrt(records), rate, () if slopes is None else slopes)
+    return Noise(
+        columns, leaf * each, each / math.sqrt(records), rate, () if slopes is None else slopes, shares
+    )
 
 
 def _kept(

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from dpkit_regressor_boosted_trees.settings import BoostedTreesSettings
 
 
+#: By how many deviations of the noise fewer records may have a category than were counted: noise lifts one of
+#: fifty empty buckets above 2.
+DOUBTED = 3.0
+
 #: Ranks whose quantiles stand for the values of a column.
 MIDDLES = (np.arange(128) + 0.5) / 128
 
@@ -35,11 +39,21 @@ class KnownColumn:
         For the line, about the mean of what is in them.
     square
         The mean square of the column, about the center of the fences and in units of their width.
+    least
+        By which the gradient of a line falls for each unit of its slope, at least.
+    share
+        Of an indicator, how many records have it, as far as that can be told from noise; else 1/2.
     """
 
     thresholds: Vector
     fences: Fences
     square: float
+    least: float = attrs.field()
+    share: float = 0.5
+
+    @least.default
+    def _square(self) -> float:
+        return self.square
 
     @classmethod
     def of(cls, cells: Cells, bounds: tuple[float, float] | None) -> KnownColumn:
@@ -56,9 +70,18 @@ class KnownColumn:
         return cls(cells.thresholds(MOST_THRESHOLDS), about_mean, float(values.var()))
 
     @classmethod
-    def indicator(cls, weight: float) -> KnownColumn:
-        """Return what is known about an indicator of missing values, or of one of 1 / weight^2 categories."""
-        return cls(np.array([0.5]), Fences(0.0, 1.0), min(weight**2, 1 / 4))
+    def indicator(cls, share: float, noise: float, *, alone: bool) -> KnownColumn:
+        """Return what is known about an indicator that so many records have.
+
+        Of one category among others of its column, what counts is how far its slope is from the mean of
+        theirs: if it is frequent, that falls as they do. ``noise`` is the deviation of that on the share.
+        """
+        share = min(max(share, 0.0), 1.0)
+        least, most = max(share - DOUBTED * noise, 0.0), min(share + DOUBTED * noise, 1.0)
+        half, square = np.array([0.5]), share * (1 - share)
+        if alone:
+            return cls(half, Fences(share, 1.0), square, min(least * (1 - least), most * (1 - most)), share)
+        return cls(half, Fences(share, 1.0), square, least, least)
 
 
 def known(feature: Feature) -> bool:
@@ -93,7 +116,8 @@ def target_interval(data: AnyDataset, settings: BoostedTreesSettings, meter: Met
 
 def known_columns(data: AnyDataset, settings: BoostedTreesSettings, meter: Meter) -> list[KnownColumn]:
     """Return what is known about each column, from public facts and counts of cells."""
-    columns = [KnownColumn.indicator(weight) for weight in feature_weights(data.features).tolist()]
+    unknown = KnownColumn.indicator(0.5, 0.0, alone=True)
+    columns = [unknown] * len(data.features)
     for step, planned in (("bounded", settings.bounded), ("unbounded", settings.unbounded)):
         if not planned:
             continue
@@ -117,6 +141,19 @@ def known_columns(data: AnyDataset, settings: BoostedTreesSettings, meter: Meter
         for j, cells, interval in zip(here, found, bounds, strict=True):
             columns[j] = KnownColumn.of(cells, interval)
     return columns
+
+
+def with_shares(
+    columns: Sequence[KnownColumn], features: Sequence[Feature], shares: Vector, noise: float
+) -> list[KnownColumn]:
+    """Return the columns with what counts say of indicators; ``noise`` is the deviation of that on shares."""
+    if not shares.size:
+        return list(columns)
+    alone = feature_weights(features) == 1
+    return [
+        KnownColumn.indicator(float(shares[j]), noise, alone=bool(alone[j])) if known(feature) else columns[j]
+        for j, feature in enumerate(features)
+    ]
 
 
 def scaled(block: Block, columns: Sequence[KnownColumn]) -> Matrix:

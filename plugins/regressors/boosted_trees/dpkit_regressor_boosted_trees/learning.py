@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import attrs
+import dpkit_kernels
 import numpy as np
 import numpy.typing as npt
+from dpkit_kernels import trees as kernels
 from dpkit_model_trees.drawing import Codes, code, leaves_of_tree
 
 from dpkit_core import Vector
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
     from dpkit_core import Block, Integers, Matrix
     from dpkit_regressor_boosted_trees.losses.objective import Loss, Scores
+
+# Of whole numbers: the same sums.
+_group_sums = kernels.group_sums if dpkit_kernels.COMPILED else group_sums
 
 NO_SCORES: Scores = np.empty(0)
 NO_LEAF = np.empty(0, np.uint8)
@@ -69,7 +74,7 @@ class Learning:
 
     def leaf_sums(self, loss: Loss, leaves: int) -> Integers:
         """Return the sums of residuals in each leaf, in steps; leaves x K for K classes."""
-        residuals = loss.residuals(self.targets, self.scores)
+        residuals = loss.residuals(self.targets, self.scores).astype(np.int32, copy=False)  # up to 2^15
         if residuals.ndim == 1:
-            return group_sums(residuals, self.leaf, leaves)
-        return np.column_stack([group_sums(of_class, self.leaf, leaves) for of_class in residuals])
+            return _group_sums(residuals, self.leaf, leaves)
+        return np.column_stack([_group_sums(of_class, self.leaf, leaves) for of_class in residuals])

@@ -7,8 +7,10 @@ import math
 from typing import TYPE_CHECKING
 
 import attrs
+import dpkit_kernels
 import numpy as np
 import numpy.typing as npt
+from dpkit_kernels import trees as kernels
 
 from dpkit_core import Block, Matrix, Sum, Vector, WinsorizedLinearModel
 from dpkit_core.mechanisms.moments import clip_rows
@@ -19,7 +21,7 @@ from dpkit_regressor_boosted_trees.settings import CLIP_RANK, STEPS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpkit_core import AnyDataset, Integers, Meter
+    from dpkit_core import AnyDataset, Meter
     from dpkit_core.mechanisms.fences import Fences
     from dpkit_regressor_boosted_trees.cells import KnownColumn
     from dpkit_regressor_boosted_trees.settings import BoostedTreesSettings
@@ -36,13 +38,14 @@ FEATURES = math.sqrt(1 - CONSTANT**2)
 ROW_UNITS = 2**14
 WEIGHT_UNITS = 2**20
 LARGEST_WEIGHT = 64.0
+UNIT = 1 / (ROW_UNITS * WEIGHT_UNITS)  # a power of two: what is multiplied by it is exact
 
 #: How far the descent travels per signal and root of the number of columns: its step size times its rounds;
 #: and the part of the rounds in which momentum must fade.
 TRAVEL = 4.0
 FADING = 1 / 8
 
-#: Records whose floats stay in the cache together: two thirds of the time of all at once.
+#: Records whose floats stay in the cache together.
 TILE = 2048
 
 
@@ -53,44 +56,55 @@ class Descending:
     Attributes
     ----------
     rows
-        (1/2, sqrt(3/4) q / R) of each record, no longer than 1, in whole units; m x (d + 1).
+        (1/2, sqrt(3/4) q / R) of each record, no longer than 1, in whole units; (d + 1) x m.
     targets
         Errors of the start.
-    residuals
-        Of the present line, clipped, in steps; before the first, none.
+    clip
+        Of residuals, once it is released.
     """
 
     rows: npt.NDArray[np.int16]
     targets: Vector
-    residuals: npt.NDArray[np.float64]
+    clip: float = 0.0
 
     def __len__(self) -> int:
         return len(self.targets)
 
     def __getitem__(self, part: slice, /) -> Descending:
-        return Descending(self.rows[part], self.targets[part], self.residuals[part])
+        return Descending(self.rows[:, part], self.targets[part], self.clip)
 
     @classmethod
     def of(cls, block: Block, columns: Sequence[KnownColumn], radius: float, start: Start) -> Descending:
         """Return the state of a block before the first step."""
         features = clip_rows(scaled(block, columns), radius) * (FEATURES / radius)
-        rows = np.column_stack([np.full(len(block), CONSTANT), features])
-        targets = start.target.scale(block.y) - start.mean
-        return cls(np.trunc(rows * ROW_UNITS).astype(np.int16), targets, np.zeros(len(block)))
+        rows = np.empty((len(columns) + 1, len(block)), np.int16)
+        rows[0] = int(CONSTANT * ROW_UNITS)
+        rows[1:] = np.trunc(features.T * ROW_UNITS)
+        return cls(rows, start.target.scale(block.y) - start.mean)
 
-    def at(self, weights: Vector, clip: float) -> Descending:
-        """Return the state under a line, whose weights are in whole units."""
-        # Whole numbers below 2^53: exact, in whatever order a product of matrices adds.
-        products = np.empty(len(self))
-        for tile in (slice(first, first + TILE) for first in range(0, len(self), TILE)):
-            products[tile] = self.rows[tile].astype(np.float64) @ weights
-        predictions = products / (ROW_UNITS * WEIGHT_UNITS)
-        steps = np.clip((self.targets - predictions) * (STEPS / clip), -STEPS, STEPS)
-        return Descending(self.rows, self.targets, np.trunc(steps))
+    def clipped(self, clip: float) -> Descending:
+        """Return the state once the clip of residuals is released."""
+        return Descending(self.rows, self.targets, clip)
 
-    def gradient(self) -> Integers:
-        """Return the sum of rows times residuals, in units of both."""
-        return self.rows.T.astype(np.float64) @ self.residuals
+    def gradient(self, weights: Vector) -> Vector:
+        """Return the sum of rows times residuals, in units of both, under a line in whole units."""
+        # Whole numbers below 2^53: exact, in whatever order they are added.
+        return _gradient(self.rows, self.targets, weights, unit=UNIT, scale=STEPS / self.clip, limit=STEPS)
+
+
+def _gradient_in_numpy(
+    rows: npt.NDArray[np.int16], targets: Vector, weights: Vector, *, unit: float, scale: float, limit: int
+) -> Vector:
+    total = np.zeros(len(rows))
+    for first in range(0, len(targets), TILE):
+        tile = slice(first, first + TILE)
+        floats = rows[:, tile].astype(np.float64)
+        left = (targets[tile] - (weights @ floats) * unit) * scale
+        total += floats @ np.trunc(np.minimum(np.maximum(left, -limit), limit))
+    return total
+
+
+_gradient = kernels.gradient if dpkit_kernels.COMPILED else _gradient_in_numpy
 
 
 def fitted_line(
@@ -114,11 +128,11 @@ def fitted_line(
     pace = min(pace, max(FADING * rounds, 1.0))
     step, momentum = min(pace, 1.0), max(0.0, 1 - 1 / pace)
     sensitivity, multiplier = settings.gradient_sensitivity, settings.multiplier("line")
-    gradient = Sum(Descending.gradient, (size,), bound=ROW_UNITS * STEPS)
+    descending.change(functools.partial(Descending.clipped, clip=clip))
     weights, velocity, average = np.zeros((3, size))
     for t in range(rounds):
-        descending.change(functools.partial(Descending.at, weights=_in_units(weights), clip=clip))
-        sums = np.asarray(descending.sum(gradient), dtype=np.float64) / ROW_UNITS
+        gradient = functools.partial(Descending.gradient, weights=_in_units(weights))
+        sums = descending.sum(Sum(gradient, (size,), bound=ROW_UNITS * STEPS)) / ROW_UNITS
         noisy = meter.gaussian(sums, sensitivity=sensitivity, noise_multiplier=multiplier)
         velocity = momentum * velocity + step * noisy * (clip / STEPS / start.records)
         weights = np.clip(weights + velocity, -LARGEST_WEIGHT, LARGEST_WEIGHT)
@@ -131,11 +145,7 @@ def fitted_line(
     # Shrink by what noise alone would explain (James and Stein 1961).
     slopes = slopes * (max(0.0, 1 - explained / length) if length else 0.0)
     target = start.target
-    curvatures = [
-        # Nobody may have the bucket of a hashed column.
-        _lower(0.0 if feature.buckets else CLIP_RANK * FEATURES**2 * column.square / radius**2)
-        for feature, column in zip(data.features, columns, strict=True)
-    ]
+    curvatures = [_lower(CLIP_RANK * FEATURES**2 * column.least / radius**2) for column in columns]
     moved = {each: math.sqrt(averaged_noise(step, momentum, each, rounds)) for each in {*curvatures}}
     deviations = noise * np.array([moved[each] for each in curvatures])
     line = WinsorizedLinearModel(

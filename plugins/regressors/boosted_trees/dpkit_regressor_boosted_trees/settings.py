@@ -7,7 +7,7 @@ import math
 import attrs
 import numpy as np
 
-from dpkit_core import Neighboring
+from dpkit_core import Neighboring, Vector
 from dpkit_core.mechanisms.cells import cells_events, counts_sensitivity
 from dpkit_core.mechanisms.moments import ROUNDING
 from dpkit_core.privacy.events import Event, Gaussian, Repeated
@@ -27,6 +27,9 @@ MOST_ROUNDS = 200
 #: Weight of the number of records, where the sum of the target has 1: a fifth of the precision of the
 #: release.
 COUNT_WEIGHT = 0.5
+
+#: The length of what a record adds to the counts of categories, in all columns together.
+CATEGORIES_WEIGHT = 0.5
 
 #: Candidates for the clip of residuals, descending, and the share of residuals within it.
 CLIPS = 2 * np.exp2(-np.arange(61) / 3)
@@ -88,6 +91,8 @@ class BoostedTreesSettings:
         Number of columns.
     bounded, unbounded
         Number of columns, with bounds and without, whose cells are counted.
+    categorical
+        Number of columns of categories, or with an indicator of missing values; 0 with softmax loss.
     target_bounds
         Public bounds of the target, or None.
     loss
@@ -109,6 +114,7 @@ class BoostedTreesSettings:
     features: int
     bounded: int
     unbounded: int
+    categorical: int
     target_bounds: tuple[float, float] | None
     loss: str
     classes: int
@@ -166,9 +172,19 @@ class BoostedTreesSettings:
 
     @property
     def start_sensitivity(self) -> float:
-        """L2 sensitivity of (n / 2, sum z); replacing a record does not change n."""
-        replaced = self.neighboring is Neighboring.REPLACE_ONE
-        return (2.0 if replaced else math.hypot(COUNT_WEIGHT, 1.0)) * ROUNDING
+        """L2 sensitivity of (n / 2, sum z, weighted counts); replacing a record does not change n."""
+        marks = CATEGORIES_WEIGHT if self.categorical else 0.0
+        if self.neighboring is Neighboring.REPLACE_ONE:
+            return math.hypot(2.0, math.sqrt(2) * marks) * ROUNDING
+        return math.hypot(COUNT_WEIGHT, 1.0, marks) * ROUNDING
+
+    @property
+    def start_weights(self) -> Vector:
+        """By what the number of records, the sum z, and if there are categories, each count is multiplied."""
+        if not self.categorical:
+            return np.array([COUNT_WEIGHT, 1.0])
+        each = CATEGORIES_WEIGHT / math.sqrt(self.categorical)
+        return np.array([COUNT_WEIGHT, 1.0, *[each] * self.features])
 
     @property
     def mean_deviation(self) -> float:
@@ -219,7 +235,7 @@ class BoostedTreesSettings:
         if self.classes:
             events.append(gaussian("start", self.histogram_sensitivity, self.classes + 1))
         else:
-            events.append(gaussian("start", self.start_sensitivity, 2))
+            events.append(gaussian("start", self.start_sensitivity, self.start_weights.size))
         clip = gaussian("clip", self.histogram_sensitivity, 2, CLIPS.size + 1) if self.clipped else None
         if self.line_share:
             assert clip is not None  # only squared loss has a line

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import attrs
+import dpkit_kernels
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -16,11 +17,12 @@ from dpkit_check.pytest import parametrize_with_checks
 from dpkit_check.trial import CheckFailed, Trial
 from dpkit_model_trees import TreesModel
 from dpkit_model_trees.drawing import Trees
-from dpkit_regressor_boosted_trees import BoostedTreesRegressor
+from dpkit_regressor_boosted_trees import BoostedTreesRegressor, learning, line
 from dpkit_regressor_boosted_trees.cells import KnownColumn
 from dpkit_regressor_boosted_trees.factor import _products, released_factor
 from dpkit_regressor_boosted_trees.learning import Learning
 from dpkit_regressor_boosted_trees.line import ROW_UNITS, Descending, averaged_noise
+from dpkit_regressor_boosted_trees.losses import squared
 from dpkit_regressor_boosted_trees.losses.logistic import LogisticLoss
 from dpkit_regressor_boosted_trees.losses.poisson import PoissonLoss
 from dpkit_regressor_boosted_trees.losses.softmax import SoftmaxLoss
@@ -33,6 +35,8 @@ from dpkit_regressor_boosted_trees.settings import (
     Rule,
 )
 from dpkit_regressor_boosted_trees.start import Start
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import xlogy
 
@@ -63,6 +67,9 @@ RELATIONS = pytest.mark.parametrize("relation", [AR, RO], ids=["add-remove", "re
 Few = partial(BoostedTreesRegressor, trees=4)
 Fewer = partial(BoostedTreesRegressor, trees=3)
 Counting = partial(BoostedTreesRegressor, trees=4, loss="poisson")
+
+
+needs_kernels = pytest.mark.skipif(not dpkit_kernels.COMPILED, reason="no kernels were compiled")
 
 
 @pytest.mark.slow
@@ -167,6 +174,28 @@ def test_sensitivities_are_reached_and_never_passed(relation: Neighboring, bound
     # Records that replace each other are rarely as long as may be and both clipped; of the factor, see below.
     least = dict.fromkeys(steps, 0.999) | {"gradient": 0.9, "factor": 0.2}
     assert {step: ratio for step, ratio in largest.items() if ratio < least[step]} == {}
+
+
+@RELATIONS
+def test_categories_add_to_the_start_what_is_claimed_and_never_more(relation: Neighboring) -> None:
+    columns = [Column(name, "categorical", categories=("a", "b", "c")) for name in ("c", "d")]
+    facts = Schema((*columns, Column("x", lower=-1, upper=1)), Column("y", lower=-1, upper=1), relation)
+    plan = planned(facts, Fewer(), epsilon=1e4)
+    assert plan.settings_as(BoostedTreesSettings).categorical == 2
+    start, largest = steps_of(plan, facts).index("start"), 0.0
+    rng = np.random.default_rng(0)
+    for seed in range(60):
+        one_of_each = [rng.multinomial(1, [1 / 3] * 3, 4) for _ in columns]
+        X = np.column_stack([*one_of_each, np.ones(4)])
+        if seed % 4 == 0:  # more categories than columns, as nobody has
+            X[-1] = rng.choice([0.0, 1.0, 2.0], 7)
+        y = rng.choice([-1.0, 1.0], 4)
+        others = np.array([0, 1, 3]) if relation is RO else np.arange(4)
+        one, two = (Dataset.from_arrays(X[rows], y[rows], facts) for rows in (np.arange(3), others))
+        ratio = ratios(one, two, plan, seed, Fewer())[start]
+        assert ratio <= 1 + 1e-12
+        largest = max(largest, ratio)
+    assert largest > 0.999
 
 
 @RELATIONS
@@ -288,6 +317,14 @@ def test_half_of_a_sensitivity_of_counts_is_refuted_by_the_kit(
     # The kit keeps plans: no other test is to have this factory.
     with pytest.raises(CheckFailed, match="protects values that move by"):
         check_draws_are_covered.run(partial(BoostedTreesRegressor, trees=3, loss="poisson"), Trial(seed=0))
+
+
+@pytest.mark.slow
+def test_half_of_the_sensitivity_of_the_factor_is_refuted_by_the_kit(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = BoostedTreesSettings.factor_sensitivity.fget
+    monkeypatch.setattr(BoostedTreesSettings, "factor_sensitivity", property(lambda s: whole(s) / 2))
+    with pytest.raises(CheckFailed, match="protects values that move by"):
+        check_draws_are_covered.run(partial(BoostedTreesRegressor, trees=3, depth=2), Trial(seed=0))
 
 
 def audited(relation: Neighboring) -> Audit:
@@ -703,17 +740,52 @@ def test_without_noise_the_line_is_that_of_least_squares() -> None:
     assert release.model.linear.coefficients == pytest.approx(2 * expected[:3], abs=0.02)  # bounds are 2 wide
 
 
-def test_steps_of_the_line_are_exact_products_of_rows_no_longer_than_1() -> None:
-    rng = np.random.default_rng(5)
-    rows = rng.integers(-(2**13), 2**13, (50, 4)).astype(np.int16)
-    state = Descending(rows, rng.normal(size=50), np.zeros(50))
-    weights = rng.integers(-(2**26), 2**26, 4).astype(float)
-    moved = state.at(weights, clip=0.5)
-    predicted = rows.astype(object) @ weights.astype(int).astype(object) / (2**14 * 2**20)
-    steps = np.trunc(np.clip((state.targets - predicted.astype(float)) * (STEPS / 0.5), -STEPS, STEPS))
-    assert moved.residuals.tolist() == steps.tolist()
-    assert moved.gradient().tolist() == (rows.T.astype(int) @ steps.astype(int)).tolist()
-    assert moved[3:7].gradient().tolist() == (rows[3:7].T.astype(int) @ steps[3:7].astype(int)).tolist()
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=needs_kernels)])
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 3000), st.integers(1, 40), st.integers(0, 2**32 - 1))
+def test_steps_of_the_line_are_exact_products(compiled: bool, n: int, d: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(-(2**14), 2**14, (d, n), endpoint=True).astype(np.int16)
+    targets, first = rng.normal(size=n), int(rng.integers(n))
+    weights = rng.integers(-(2**26), 2**26, d).astype(float)
+    predicted = weights.astype(int) @ rows.astype(int) / (2**14 * 2**20)
+    steps = np.trunc(np.clip((targets - predicted) * (STEPS / 0.5), -STEPS, STEPS)).astype(int)
+    with pytest.MonkeyPatch.context() as patch:
+        if not compiled:
+            patch.setattr(line, "_gradient", line._gradient_in_numpy)
+        state = Descending(rows, targets).clipped(0.5)
+        assert state.gradient(weights).tolist() == (rows.astype(int) @ steps).tolist()
+        part = state[first : first + 700]
+        expected = rows[:, first : first + 700].astype(int) @ steps[first : first + 700]
+        assert part.gradient(weights).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=needs_kernels)])
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 3000), st.integers(1, 8), st.integers(0, 2**32 - 1))
+def test_leaves_add_up_what_is_left_after_the_last_tree(
+    compiled: bool, n: int, depth: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    codes, leaf = rng.integers(0, 256, (3, n)).astype(np.uint8), rng.integers(0, 2**depth, n).astype(np.uint8)
+    scores = rng.integers(-(2**29), 2**29, n).astype(np.int32)
+    last = rng.integers(-(2**18), 2**18, 2**depth).astype(float)
+    trees = Trees(rng.integers(0, 3, (1, depth)), rng.integers(0, 255, (1, depth)), depth)
+    moved = scores.astype(int) - last.astype(int)[leaf]
+    reached = np.zeros(n, int)
+    for feature, cut in zip(trees.features[0], trees.cuts[0], strict=True):
+        reached = 2 * reached + (codes[feature].astype(int) > cut)
+    sums = [int(np.clip(moved[reached == each], -STEPS, STEPS).sum()) for each in range(2**depth)]
+    with pytest.MonkeyPatch.context() as patch:
+        if not compiled:
+            patch.setattr(learning, "_group_sums", learning.group_sums)
+            patch.setattr(squared, "_left", squared._left_in_numpy)
+            patch.setattr(dpkit_kernels, "COMPILED", False)  # for the leaves
+        loss = SquaredLoss(1.0)
+        state = Learning(codes, np.zeros(n), scores, leaf).stepped(loss, last, trees, 0)
+        assert state.leaf.tolist() == reached.tolist()
+        assert state.scores.tolist() == moved.tolist()
+        assert state.leaf_sums(loss, 2**depth).tolist() == sums
 
 
 def test_rows_of_the_line_are_no_longer_than_1() -> None:
@@ -721,7 +793,7 @@ def test_rows_of_the_line_are_no_longer_than_1() -> None:
     columns = [KnownColumn(np.array([0.5]), Fences(0.0, 1.0), 0.2)] * 9
     start = Start(Fences(0.0, 1.0), 4000.0, 0.0)
     rows = Descending.of(Block(X, X[:, 0]), columns, 1.7, start).rows.astype(int)
-    squares = np.square(rows).sum(axis=1)
+    squares = np.square(rows).sum(axis=0)
     assert squares.max() <= ROW_UNITS**2
     assert squares.max() > 0.999 * ROW_UNITS**2
 
@@ -788,15 +860,24 @@ def test_columns_without_effect_are_told_from_noise_once_in_twenty_tables_at_mos
     assert false <= stats.binom.isf(1e-3, 20, 0.05)  # of 420 columns
 
 
+RARE = {"six": [0.5, 0.3, 0.15, 0.04, 0.009, 0.001], "three": [0.98, 0.01, 0.01], "absent": [0.6, 0.4, 0, 0]}
+
+
 @pytest.mark.slow
-def test_a_hashed_column_without_effect_is_not_told_from_noise_by_its_empty_buckets() -> None:
-    """Before, it was in three of three: the slope of a bucket that nobody has wanders farther than others."""
-    schema = Schema([Column("x"), Column("hashed", "categorical", buckets=16)], Column("y"))
-    plan = compose(regressor=BoostedTreesRegressor(trees=200)).plan(schema, Budget(1.0, 1e-6))
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_columns_of_rare_absent_or_hashed_categories_are_told_from_noise_if_they_have_an_effect(epsilon):
+    """Before their shares were known, half of these without one were: the slopes of rare ones wander."""
+    names = {name: [f"{name}{i}" for i in range(len(shares))] for name, shares in RARE.items()}
+    columns = [Column(name, "categorical", categories=each) for name, each in names.items()]
+    columns += [Column("real", "categorical", categories=list("abcde"))]
+    schema = Schema([Column("x"), *columns, Column("hashed", "categorical", buckets=16)], Column("y"))
+    plan = compose(regressor=BoostedTreesRegressor(trees=200)).plan(schema, Budget(epsilon, 1e-6))
     for seed in range(3):
         rng = np.random.default_rng(seed)
-        x = rng.uniform(20, 90, 6000)
-        table = {"x": x, "hashed": rng.choice(["one", "two"], 6000), "y": 2 * x + rng.gamma(1, 30, 6000)}
+        x, real = rng.normal(size=8000), rng.integers(0, 5, 8000)
+        table = {name: rng.choice(names[name], 8000, p=shares) for name, shares in RARE.items()}
+        table |= {"x": x, "real": np.array(list("abcde"))[real], "hashed": rng.choice(["one", "two"], 8000)}
+        table |= {"y": 2 * x + 0.5 * (real - 2) + 1.5 * rng.normal(size=8000)}
         data = Dataset.from_frame(pd.DataFrame(table), schema)
-        model = plan.run(data, randomness=Randomness.from_seed(seed)).model
-        assert {name: one.told for name, one in model.columns.items()} == {"x": True, "hashed": False}
+        found = plan.run(data, randomness=Randomness.from_seed(seed)).model.columns
+        assert {name for name, one in found.items() if one.told} == {"x", "real"}

@@ -44,7 +44,8 @@ from dpkit_core import (
     Sum,
     calibrate_events,
 )
-from dpkit_core.mechanisms.cells import cells_events, counts_sensitivity, private_cells
+from dpkit_core.mechanisms.cells import cells_events
+from dpkit_core.mechanisms.counts import counted_target
 from dpkit_core.mechanisms.fences import MISSED_TARGET, Fences, fences_event, missed_target, target_fences
 from dpkit_core.privacy.events import Event, Gaussian, Laplace
 from dpkit_core.validators import fraction
@@ -192,18 +193,7 @@ def _counted_fences(data: AnyDataset, settings: MeanSettings, meter: Meter) -> F
         bounds = data.target_bounds
         assert bounds is not None  # as was planned
         return Fences.between(*bounds)
-    (cells,) = private_cells(
-        meter,
-        data,
-        [None],
-        [None],
-        bounded=False,
-        noise_multiplier=settings.fences,
-        neighboring=settings.neighboring,
-        planned=1,
-    )
-    deviation = settings.fences * counts_sensitivity(1, settings.neighboring) * meter.inflation
-    return Fences.between(*cells.interval(deviation)) if cells.found else None
+    return counted_target(meter, data, settings.fences, settings.neighboring)
 
 
 def _sums(data: AnyDataset, fences: Fences, settings: MeanSettings, meter: Meter) -> tuple[float, float]:

@@ -43,6 +43,10 @@ batches together cost as much as one (``Disjoint``). With accounts, initial scor
 first batch, and a round is over all records that have arrived; the rounds of one batch are paid for, and
 ``extra`` more.
 
+*Several parties* add up the sums of steps 2 and 4. With Gaussian noise, steps 1 and 3 are noisy counts, which
+they add up, too (``mechanisms.counts``), at the same share of the budget: c is then the least clip beyond
+which are few enough of the noisy counts. Each record still adds one whole number to one leaf.
+
 *Privacy.* Steps 1 and 3 are exponential mechanisms (``mechanisms.fences``), steps 2 and 4 are noisy sums over
 groups of records (``mechanisms.sums``): a record contributes one whole number to one leaf, both functions of
 that record and of earlier releases. So they compose adaptively. T trees are T events, whatever the number of
@@ -89,14 +93,22 @@ from dpkit_core import (
     calibrate_events,
 )
 from dpkit_core.errors import Unsuitable
+from dpkit_core.mechanisms.counts import (
+    GAUSSIAN,
+    GUMBEL,
+    count_multiplier,
+    counted_quantile,
+    fences_with,
+    fences_with_events,
+    histogram_event,
+    noisy_histogram,
+)
 from dpkit_core.mechanisms.fences import (
     MISSED_TARGET,
     Fences,
     about,
-    fences_events,
     missed_target,
     refusal_forecast,
-    table_fences,
 )
 from dpkit_core.mechanisms.quantiles import private_quantile, quantile_event
 from dpkit_core.mechanisms.sums import Sums, noise_of, quantize, sums_event
@@ -109,6 +121,9 @@ UNITS = 2**20
 #: The clip of gradients is this quantile of their magnitudes, among these fractions of the largest.
 CLIP_RANK = 819 / 1024
 CLIPS = np.exp2(np.arange(-18, 1) / 3)
+
+#: How many deviations of the noise on counts are not believed.
+DOUBTED = 2.0
 
 #: The fences of the target affect every prediction, those of a feature its thresholds.
 TARGET_WEIGHT = 2.0
@@ -171,6 +186,8 @@ class SgbdtSettings:
         Number of batches.
     depth
         Depth of all trees, if given as an option; None if it follows from releases.
+    noise
+        Gumbel or gaussian, of fences and clip.
     """
 
     columns: int
@@ -183,6 +200,7 @@ class SgbdtSettings:
     charged: int | None
     batches: int
     depth: int | None
+    noise: str = GUMBEL
 
     @property
     def neighboring(self) -> Neighboring:
@@ -192,12 +210,15 @@ class SgbdtSettings:
     @property
     def clip(self) -> Event:
         """The event of the clip."""
+        if self.noise == GAUSSIAN:
+            return histogram_event(count_multiplier(self.clip_epsilon), self.neighboring, CLIPS.size)
         return quantile_event(self.clip_epsilon, self.neighboring, CLIP_RANK, CLIPS.size)
 
     @property
     def events(self) -> tuple[Event, ...]:
         """The events that the fit emits, in order."""
-        fences = fences_events(
+        fences = fences_with_events(
+            self.noise,
             self.neighboring,
             epsilon=self.fence_epsilon,
             columns=self.columns,
@@ -223,7 +244,8 @@ class SgbdtRegressor:
     Events: three ``ExponentialMechanism`` for each selected column that may lack bounds and for a target
     without bounds; one ``Gaussian`` or ``NonSphericalGaussian``; one ``ExponentialMechanism``; then
     ``rounds`` times ``Gaussian``, or ``NonSphericalGaussian`` with a ``count_share``, inside
-    ``PoissonSampled`` if sampled and ``Filtered`` if the accountant keeps accounts of records.
+    ``PoissonSampled`` if sampled and ``Filtered`` if the accountant keeps accounts of records. With Gaussian
+    noise, four ``Gaussian`` for all such columns, four for the target and one for the clip come before them.
 
     Parameters
     ----------
@@ -253,14 +275,17 @@ class SgbdtRegressor:
         The same, for fences, if no bounds are public; trees get what public bounds save.
     constant_work
         Whether the time to find fences must not depend on the data.
+    noise
+        Of fences and clip: ``gumbel``, or ``gaussian``, for several parties.
     """
 
     api: ClassVar[int] = 3
     forms: ClassVar[tuple[str, ...]] = ("dense", "sparse", "streamed", "batches")
     most_records: ClassVar[int] = 2**32
+    additive: ClassVar[bool] = True
     proof: ClassVar[str] = (
         "dpkit_regressor_sgbdt.sgbdt, dpkit_core.mechanisms.sums, dpkit_core.mechanisms.fences, "
-        "dpkit_core.privacy.accounts (filter)"
+        "dpkit_core.mechanisms.counts, dpkit_core.privacy.accounts (filter)"
     )
     reference: ClassVar[str] = (
         "Kirschte, Peinemann, Stock, Cotrini and Mohammadi 2023, S-GBDT: Frugal Differentially Private "
@@ -291,6 +316,9 @@ class SgbdtRegressor:
     clip_share: float = attrs.field(default=0.06, converter=float, validator=fraction)
     fence_share: float = attrs.field(default=0.3, converter=float, validator=fraction)
     constant_work: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
+    noise: Literal["gumbel", "gaussian"] = attrs.field(
+        default=GUMBEL, validator=attrs.validators.in_((GUMBEL, GAUSSIAN))
+    )
 
     def __attrs_post_init__(self) -> None:
         if self.initial_share + self.clip_share + self.fence_share >= 1:
@@ -359,6 +387,7 @@ class SgbdtRegressor:
             charged if filtered else None,
             request.batches,
             self.depth,
+            self.noise,
         )
 
     def forecast(self, plan: StagePlan, request: Request, /) -> tuple[Forecast, ...]:
@@ -372,6 +401,8 @@ class SgbdtRegressor:
             remedy="use the regressor mean, or a larger budget",
         )
         where = " in the first batch" if settings.batches > 1 else ""
+        if settings.noise == GAUSSIAN:  # it refuses where nothing stands out, at no number of records
+            return (worthwhile,)
         return (worthwhile, *refusal_forecast(settings.target_epsilon, settings.neighboring, where=where))
 
     def _worthwhile(self, settings: SgbdtSettings) -> float:
@@ -405,7 +436,8 @@ class SgbdtRegressor:
         settings = plan.settings_as(SgbdtSettings)
         batches = iter(data if isinstance(data, Iterable) else [data])
         first = next(batches)
-        features, target = table_fences(
+        features, target = fences_with(
+            settings.noise,
             meter,
             first,
             epsilon=settings.fence_epsilon,
@@ -414,6 +446,8 @@ class SgbdtRegressor:
             neighboring=settings.neighboring,
             constant_work=self.constant_work,
         )
+        if target is None:
+            return Refusal(next(iter(MISSED_TARGET)))
         thresholds = [_thresholds(f, fences) for f, fences in zip(first.features, features, strict=True)]
         weights = feature_weights(first.features)
         learner = _Learner(self, settings, meter, target=target, thresholds=thresholds, weights=weights)
@@ -441,10 +475,11 @@ def _round(
     )
 
 
-def _deviations(event: Sums) -> list[float]:
+def _deviations(event: Sums, meter: Meter | None = None) -> list[float]:
     """Return the deviation of the noise in each coordinate, divided by the largest contribution."""
     multipliers, sensitivities, *_ = noise_of(event)
-    return [m * s / UNITS for m, s in zip(multipliers, sensitivities, strict=True)]
+    more = 1.0 if meter is None else meter.inflation
+    return [more * m * s / UNITS for m, s in zip(multipliers, sensitivities, strict=True)]
 
 
 def _thresholds(feature: Feature, fences: Fences) -> Vector:
@@ -600,9 +635,9 @@ class _Learner:
         counts = () if public else (False,)
         contributed = Gradient(self.part.loss, counts=counts, labels=fresh, grouped=False)
         *counted, (total,) = self._sums(contributed, settings.initial)
-        *deviations, deviation = _deviations(settings.initial)
+        *deviations, deviation = _deviations(settings.initial, self.meter)
         count = float(counted[0][0]) if counted else float(self.size)  # which is public
-        if fresh and settings.target_epsilon is not None:
+        if fresh and settings.target_epsilon is not None and settings.noise == GUMBEL:
             refusal = missed_target(
                 self.target,
                 records=count,
@@ -620,16 +655,34 @@ class _Learner:
         if fresh:
             self._grow()
         (present,) = self.present
-        self.clip = private_quantile(
+        self.clip = self._clip(present, count)
+        return None
+
+    def _clip(self, present: Kept[Arrived], records: float) -> float:
+        """Return a quantile of the magnitudes of gradients, of about so many records."""
+        settings, magnitudes = self.settings, Gradient(self.part.loss).magnitudes
+        epsilon, neighboring = settings.clip_epsilon, settings.neighboring
+        if settings.noise == GUMBEL:
+            return private_quantile(
+                self.meter,
+                present,
+                magnitudes,
+                CLIP_RANK,
+                grid=CLIPS,
+                epsilon=epsilon,
+                neighboring=neighboring,
+            )
+        beyond, deviation = noisy_histogram(
             self.meter,
             present,
-            Gradient(self.part.loss).magnitudes,
-            CLIP_RANK,
-            grid=CLIPS,
-            epsilon=settings.clip_epsilon,
-            neighboring=settings.neighboring,
+            magnitudes,
+            CLIPS,
+            noise_multiplier=count_multiplier(epsilon),
+            neighboring=neighboring,
         )
-        return None
+        # Too large a clip costs more than too small a one: all noise later on is in proportion to it.
+        doubted = DOUBTED * deviation * np.sqrt(np.arange(CLIPS.size, 0, -1))
+        return float(CLIPS[counted_quantile(beyond, (1 - CLIP_RANK) * records + doubted)])
 
     def _shift(self, mean: float, weight: float) -> None:
         """Move all scores by the mean of their residuals."""
@@ -679,7 +732,7 @@ class _Learner:
     @property
     def _strength(self) -> float:
         """The strength of the signal relative to the noise of all rounds, k of the module's notes."""
-        *_, deviation = _deviations(self.settings.round)
+        *_, deviation = _deviations(self.settings.round, self.meter)
         return self.part.rate * self._present_records * math.sqrt(len(self.trees)) / deviation
 
     @property
@@ -692,7 +745,7 @@ class _Learner:
         if counts is None:
             return sums / (self.part.rate * self._present_records / self.trees.leaves)
         # Fewer records than the noise has are not told from none.
-        least = 2 * _deviations(self.settings.round)[0]
+        least = 2 * _deviations(self.settings.round, self.meter)[0]
         return np.clip(sums / np.maximum(counts, least), -1.0, 1.0)
 
     def model(self, names: tuple[str, ...]) -> TreesModel:

@@ -1,13 +1,14 @@
 """S-GBDT: the published leaf and its costs, the model against plain loops, filters, streams, refusals."""
 
 import math
+from functools import partial
 
 import attrs
 import numpy as np
 import pytest
-from dpkit_check import StageMeter
+from dpkit_check import CheckFailed, StageMeter, checks_for, trial_for
 from dpkit_check.pytest import parametrize_with_checks
-from dpkit_regressor_sgbdt import SgbdtRegressor
+from dpkit_regressor_sgbdt import SgbdtRegressor, sgbdt
 from dpkit_regressor_sgbdt.sgbdt import CLIPS, UNITS, SgbdtSettings
 from typer.testing import CliRunner
 
@@ -30,7 +31,15 @@ from dpkit_core.errors import CannotCompose, Unsuitable
 from dpkit_core.mechanisms.fences import records_needed
 from dpkit_core.mechanisms.sums import deviations, noise_of, quantize, sums_event, tick_costs
 from dpkit_core.privacy.accounts import TICKS
-from dpkit_core.privacy.events import Disjoint, Filtered, Gaussian, PoissonSampled, Repeated
+from dpkit_core.privacy.events import (
+    Disjoint,
+    Filtered,
+    Gaussian,
+    NonSphericalGaussian,
+    PoissonSampled,
+    Repeated,
+    expand,
+)
 
 AR, RO = Neighboring
 BOUNDS = {"a": (0.0, 1.0), "b": (0.0, 1.0), "y": (-1.0, 3.0)}
@@ -524,3 +533,52 @@ def test_noisy_counts_are_those_of_the_plan_under_either_relation():
         data = Dataset.from_arrays(rng.uniform(size=(200, 2)), rng.uniform(size=200), schema)
         plan = compose(regressor=SgbdtRegressor(rounds=3, depth=2, count_share=0.3)).plan(schema, BUDGET)
         assert plan.run(data, randomness=Randomness.from_seed(0)).model is not None
+
+
+@pytest.mark.parametrize(
+    "schema", [SCHEMA, Schema.numeric(["a", "b"], "y"), attrs.evolve(SCHEMA, neighboring=RO)]
+)
+def test_noisy_counts_do_what_selections_do(schema):
+    data, scores = table(4000, schema=schema), {}
+    for noise in ("gumbel", "gaussian"):
+        plan = compose(regressor=SgbdtRegressor(rounds=100, noise=noise)).plan(schema, Budget(4.0, 1e-6))
+        if noise == "gaussian":
+            kinds = {type(single) for item in plan.events for single in expand((item.event,))}
+            assert kinds <= {Gaussian, NonSphericalGaussian}
+        model = plan.run(data, randomness=Randomness.from_seed(2)).model
+        scores[noise] = 1 - np.mean((model.predict(data.X) - data.y) ** 2) / data.y.var()
+    assert scores["gumbel"] > 0.8
+    assert scores["gaussian"] > scores["gumbel"] - 0.05
+
+
+def test_the_clip_of_noisy_counts_is_the_quantile_of_the_gradients():
+    data = table(2000)
+    clips = []
+    for noise in ("gumbel", "gaussian"):
+        _, meter = exactly(quick(noise=noise), data)
+        # Contributions are whole multiples of the clip, and the initial pair comes first.
+        (gradients,), _ = meter.asked[1]
+        clips.append(np.mean(np.abs(gradients) == UNITS))
+    assert abs(clips[0] - clips[1]) < 0.25
+    assert clips[1] < 0.25  # a fifth of the gradients are beyond it, but for the next candidate
+
+
+def test_few_records_whose_target_does_not_stand_out_are_refused():
+    schema = Schema.numeric(["a", "b"], "y")
+    plan = compose(regressor=quick(noise="gaussian")).plan(schema, BUDGET)
+    assert plan.run(table(3, schema=schema)).refusal is not None
+
+
+@pytest.mark.slow
+def test_leaves_that_depend_on_one_party_alone_are_found(monkeypatch):
+    (check,) = (c for c in checks_for("regressor") if c.name == "check_values_add_up_over_parties")
+    trial = trial_for("regressor")
+    make = partial(SgbdtRegressor, rounds=2, depth=2)
+    assert check.run(make, trial).samples > 0
+
+    def by_records(values, limit, units):
+        return quantize(values / len(values), limit, units)
+
+    monkeypatch.setattr(sgbdt, "quantize", by_records)
+    with pytest.raises(CheckFailed, match="adds up to something else"):
+        check.run(make, trial)

@@ -78,6 +78,35 @@ def test_it_comes_close_to_least_squares_without_being_told_any_bound(relation, 
     assert r2(model, X, y) > 0.87  # least squares: 0.9
 
 
+@RELATIONS
+@pytest.mark.parametrize("refits", [0, 2])
+def test_noisy_counts_do_what_selections_do(relation, refits):
+    X, y = linear()
+    public = schema(relation=relation)
+    request = Request(public, 3, BUDGET, ReferenceAccountant(relation))
+    outcomes, stages = {}, {}
+    for noise in ("gumbel", "gaussian"):
+        part = WinsorizedLeastSquaresRegressor(noise=noise, refits=refits)
+        stages[noise] = stage = part.plan(request)
+        meter = StageMeter("regression", stage, relation, Randomness.from_seed(1))
+        outcomes[noise] = part.fit(Dataset.from_arrays(X, y, public), stage, meter)
+        meter.finish()
+    assert all(isinstance(priced(event), Gaussian | Repeated) for event in stages["gaussian"].events)
+    scores = [r2(outcomes[noise], X, y) for noise in outcomes]
+    assert min(scores) > 0.8
+    assert scores[1] > scores[0] - 0.05
+
+
+def test_a_target_that_does_not_stand_out_of_noisy_counts_is_a_refusal():
+    part, public = WinsorizedLeastSquaresRegressor(noise="gaussian"), schema("a")
+    request = Request(public, 1, BUDGET, ReferenceAccountant(AR))
+    stage = part.plan(request)
+    assert not any("refuses" in forecast.sentence for forecast in part.forecast(stage, request))
+    meter = StageMeter("regression", stage, AR, Randomness.from_seed(0))
+    data = Dataset.from_arrays(np.ones((5, 1)), np.full(5, 1e6), public)
+    assert part.fit(data, stage, meter) == Refusal("too-few-records")
+
+
 def test_public_bounds_save_selections():
     bounds = {"a": (0.0, 1.0), "y": (0.0, 1.0)}
     private = plan(schema()).events
@@ -516,6 +545,8 @@ def test_refits_are_paid_for_and_draw_what_is_declared(relation):
 
 class Spy:
     """A meter that keeps what it is given and adds nothing to it."""
+
+    inflation = 1.0
 
     def __init__(self, clip):
         self.clip, self.given = clip, []

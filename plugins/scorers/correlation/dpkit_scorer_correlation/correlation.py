@@ -81,6 +81,9 @@ class CorrelationScorer:
         ``proved``, as above. ``published``: Algorithm 1 of the paper as printed, which centers by the means
         and scales by the largest deviations of the private data. Its claim that scores then have sensitivity
         1 is false, so it is for comparison only: it emits ``NonPrivate`` and needs no bounds.
+    signed
+        Whether scores keep their sign, so that those of several parties add up. For a selector that ranks
+        noisy magnitudes, as ``gaussian_threshold`` with ``magnitudes``: others would take the largest only.
 
     Notes
     -----
@@ -90,6 +93,8 @@ class CorrelationScorer:
 
     *Replace-one.* One product of magnitude at most 1 is exchanged for another: each score moves by up to 2
     and the difference of two by up to 4, attained in the same way.
+
+    *Signed* scores are the sums themselves, of which both statements are true as well.
 
     The windows are public: bounds from the schema, and a center of the target that was released before. Means
     of the data could serve as centers too, but with sensitivity (n / (n + 1)) R_x R_y for ranges R, four
@@ -117,13 +122,20 @@ class CorrelationScorer:
     clip: float = attrs.field(default=0.25, converter=float, validator=rate)
     center: str = attrs.field(default="schema", validator=attrs.validators.in_(("schema", "private")))
     calibration: str = attrs.field(default="proved", validator=attrs.validators.in_(("proved", "published")))
+    signed: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
 
     def __attrs_post_init__(self) -> None:
-        if self.calibration == "published" and (self.statistic, self.center) != ("product", "schema"):
+        others = self.statistic, self.center, self.signed
+        if self.calibration == "published" and others != ("product", "schema", False):
             raise ValueError(
-                "the published calibration uses products centered by the means of the data; leave statistic "
-                "and center at their defaults"
+                "the published calibration uses products centered by the means of the data; leave statistic, "
+                "center and signed at their defaults"
             )
+
+    @property
+    def additive(self) -> bool:
+        """Whether the scores of several parties add up to those of all records."""
+        return self.signed and self.center == "schema"
 
     def sensitivity(self, schema: Schema, round_index: int, /) -> Sensitivity:
         """Return 1 (range 2) under add/remove and 2 (range 4) under replace-one, in every round.
@@ -170,7 +182,7 @@ class CorrelationScorer:
             # kit: unreachable, this calibration claims no privacy
             (event,) = plan.events
             with meter.custom(event, proof="none", arithmetic=NO_NOISE):
-                return fixed_scores(_summed(data, *_windows_of_the_data(data)))
+                return fixed_scores(np.abs(_summed(data, *_windows_of_the_data(data))))
         if self.center == "private":
             median = plan.settings_as(ExponentialMechanism)
             return self._scores(data, _private_median(data, median, meter))
@@ -183,7 +195,8 @@ class CorrelationScorer:
         if target_center is not None:
             centers[-1] = target_center
         windows = Windows(centers, widths)
-        return fixed_scores(_summed(data, windows.take(slice(-1)), windows.take(slice(-1, None))))
+        sums = _summed(data, windows.take(slice(-1)), windows.take(slice(-1, None)))
+        return fixed_scores(sums if self.signed else np.abs(sums))
 
 
 def _bounds(features: Sequence[Feature], target: str, target_bounds: tuple[float, float] | None) -> Matrix:
@@ -213,13 +226,13 @@ def _private_median(data: AnyDataset, event: ExponentialMechanism, meter: Meter)
 
 
 def _summed(data: AnyDataset, features: Windows, target: Windows) -> Vector:
-    """Return |sum of u v| for each feature."""
+    """Return the sum of u v for each feature."""
     dense = functools.partial(_dense, features=features, target=target)
     sparse = functools.partial(_sparse, features=features, target=target)
     sums = data.sum(Sum(dense, (len(data.features),), bound=LARGEST_PRODUCT, of_sparse=sparse))
     # Above 2^53 a float64 might be rounded; clamping moves no two numbers further apart.
-    magnitudes: Vector = np.minimum(np.abs(sums), EXACT).astype(np.float64)
-    return magnitudes / STEPS**2
+    within: Vector = np.clip(sums, -EXACT, EXACT).astype(np.float64)
+    return within / STEPS**2
 
 
 def _dense(block: Block, features: Windows, target: Windows) -> Integers:

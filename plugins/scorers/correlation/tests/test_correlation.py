@@ -375,7 +375,7 @@ def test_options_that_contradict_each_other_or_make_no_window_are_refused():
     for options in ({"clip": 0.0}, {"clip": 1.5}, {"statistic": "rank"}, {"center": "mean"}):
         with pytest.raises(ValueError, match="must be"):
             CorrelationScorer(**options)
-    with pytest.raises(ValueError, match="leave statistic and center at their defaults"):
+    with pytest.raises(ValueError, match="leave statistic, center and signed at their defaults"):
         CorrelationScorer(calibration="published", statistic="sign")
 
 
@@ -419,3 +419,19 @@ print(1024 * int(status["VmHWM"].split()[0]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 3e8
+
+
+def test_signed_scores_are_the_sums_whose_magnitudes_the_others_are():
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-1, 1, (300, 3))
+    schema = Schema.numeric("abc", "y", dict.fromkeys("abcy", (-1.0, 1.0)))
+    data = Dataset.from_arrays(X, np.clip(X[:, 0] - X[:, 1], -1, 1), schema)
+
+    def scores(**options):
+        return CorrelationScorer(clip=1.0, **options).prepare(data, StagePlan(()), None)(())
+
+    expected = X.T @ np.clip(X[:, 0] - X[:, 1], -1, 1)
+    assert np.abs(scores(signed=True) - expected).max() < 0.3  # of steps of 2^-12
+    assert scores().tolist() == np.abs(scores(signed=True)).tolist()
+    assert CorrelationScorer(signed=True).additive
+    assert not CorrelationScorer(signed=True, center="private").additive

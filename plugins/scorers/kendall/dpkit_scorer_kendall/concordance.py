@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import attrs
 import numpy as np
 import numpy.typing as npt
 
@@ -42,66 +41,46 @@ def _columns_per_block(records: int) -> int:
     return max(1, _BLOCK // max(1, records))
 
 
-@attrs.frozen(eq=False)
-class RankedColumns:
-    """Columns reduced to what concordance needs: 4 bytes per value.
+def ranks(matrix: npt.NDArray[np.float64]) -> tuple[Ranks, Counts]:
+    """Return dense ranks, a row for each column of a matrix of finite numbers, and tied pairs of each."""
+    records, columns = matrix.shape
+    result = np.empty((columns, records), dtype=np.int32)
+    ties = np.empty(columns, dtype=np.int64)
+    for block in _blocks(columns, records):
+        result[block], ties[block] = _rank(np.ascontiguousarray(matrix[:, block].T))
+    return result, ties
 
-    Attributes
+
+def concordance(reference: Ranks, tied: int, columns: Ranks, ties: Counts, distinct: Counts) -> Counts:
+    """Return concordant minus discordant pairs of each of the columns with a reference.
+
+    Parameters
     ----------
-    ranks
+    reference
+        Dense ranks, one per record.
+    tied
+        Its tied pairs.
+    columns
         Dense ranks, one row per column.
     ties
         Tied pairs of each column.
     distinct
         Distinct values of each column.
     """
-
-    ranks: Ranks
-    ties: Counts
-    distinct: Counts = attrs.field(init=False)
-
-    @distinct.default
-    def _count(self) -> Counts:
-        return self.ranks.max(axis=1, initial=-1).astype(np.int64) + 1
-
-    @classmethod
-    def of(cls, matrix: npt.NDArray[np.float64]) -> RankedColumns:
-        """Return the ranks of a matrix of finite numbers with one column per column, ``n x d``."""
-        records, columns = matrix.shape
-        ranks = np.empty((columns, records), dtype=np.int32)
-        ties = np.empty(columns, dtype=np.int64)
-        for block in _blocks(columns, records):
-            ranks[block], ties[block] = _rank(np.ascontiguousarray(matrix[:, block].T))
-        return cls(ranks, ties)
-
-    def concordance_with(self, s: int, /) -> Counts:
-        """Return concordant minus discordant pairs of each column with column ``s``."""
-        return self.concordance(self.ranks[s], int(self.ties[s]))
-
-    def concordance(self, reference: Ranks, tied: int) -> Counts:
-        """Return concordant minus discordant pairs of each column with a ranked reference column.
-
-        Parameters
-        ----------
-        reference
-            Dense ranks of the reference, one per record.
-        tied
-            Its tied pairs.
-        """
-        columns, records = self.ranks.shape
-        values = int(reference.max(initial=-1)) + 1
-        few = self.distinct * values <= _CELLS * records
-        result = np.empty(columns, dtype=np.int64)
-        for j in np.flatnonzero(few):
-            result[j] = _of_table(reference, values, self.ranks[j], int(self.distinct[j]))
-        many = np.flatnonzero(~few)
-        inversions = _Inversions(min(len(many), _columns_per_block(records)), records)
-        for block in _blocks(len(many), records):
-            chosen = many[block]
-            sequences, doubly_tied = _in_order_of(reference, tied, self.ranks[chosen])
-            untied = records * (records - 1) // 2 - tied - self.ties[chosen] + doubly_tied
-            result[chosen] = untied - 2 * inversions(sequences)
-        return result
+    count, records = columns.shape
+    values = int(reference.max(initial=-1)) + 1
+    few = distinct * values <= _CELLS * records
+    result = np.empty(count, dtype=np.int64)
+    for j in np.flatnonzero(few):
+        result[j] = _of_table(reference, values, columns[j], int(distinct[j]))
+    many = np.flatnonzero(~few)
+    inversions = _Inversions(min(len(many), _columns_per_block(records)), records)
+    for block in _blocks(len(many), records):
+        chosen = many[block]
+        sequences, doubly_tied = _in_order_of(reference, tied, columns[chosen])
+        untied = records * (records - 1) // 2 - tied - ties[chosen] + doubly_tied
+        result[chosen] = untied - 2 * inversions(sequences)
+    return result
 
 
 def _of_table(reference: Ranks, values: int, column: Ranks, distinct: int) -> int:

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from dpkit_core import Dataset, Meter, Neighboring, Schema, Scorer, Sensitivity, StagePlan, Vector
 from dpkit_core.errors import Unsuitable
-from dpkit_scorer_kendall.concordance import RankedColumns
 from dpkit_scorer_kendall.near import NearPairs
+from dpkit_scorer_kendall.ranked import RankedColumns
 
 # Up to here every count of pairs is an exact float64: n (n - 1) / 2 < 2^53.
 _MAX_RECORDS = 2**27

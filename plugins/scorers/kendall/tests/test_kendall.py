@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import attrs
+import dpkit_kernels
 import numpy as np
 import pytest
 from dpkit_check import ReferenceAccountant, ReferenceSelector
-from dpkit_scorer_kendall import KendallScorer, concordance
-from dpkit_scorer_kendall.concordance import RankedColumns
+from dpkit_kernels import library
+from dpkit_scorer_kendall import KendallScorer, concordance, ranked
+from dpkit_scorer_kendall.ranked import RankedColumns
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -23,6 +25,15 @@ from dpkit_core.errors import InvalidData, Unsuitable
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 RO = Neighboring.REPLACE_ONE
+
+needs_kernels = pytest.mark.skipif(not dpkit_kernels.COMPILED, reason="no kernels were compiled")
+
+
+def in_numpy(patch):
+    """Let the next columns be ranked and compared without kernels."""
+    patch.setattr(ranked, "_ranks", concordance.ranks)
+    patch.setattr(ranked, "_concordance", concordance.concordance)
+
 
 # What a declared sensitivity may exceed the attained one by: the rounding of float64 scores.
 ROUNDING = 1e-6
@@ -129,12 +140,38 @@ def test_scores_agree_with_comparing_all_pairs_after_several_merges(n, levels):
 def test_a_table_of_pairs_of_values_and_sorting_count_alike(n, monkeypatch):
     rng = np.random.default_rng(n)
     X = np.column_stack([rng.integers(0, levels, n) for levels in (1, 2, 20, 10**6)]).astype(np.float64)
-    ranked, counts = RankedColumns.of(X), []
+    in_numpy(monkeypatch)
+    table, counts = RankedColumns.of(X), []
     for cells in (0, 4, 10**6):
         monkeypatch.setattr(concordance, "_CELLS", cells)
-        counts.append([ranked.concordance(ranked.ranks[j], ranked.ties[j]) for j in range(4)])
+        counts.append([table.concordance(table.ranks[j], table.ties[j]) for j in range(4)])
     np.testing.assert_array_equal(counts[0], counts[1])
     np.testing.assert_array_equal(counts[0], counts[2])
+
+
+@st.composite
+def columns(draw):
+    """Columns of a few, some and many distinct values, and some that differ in their last digits alone."""
+    n, d = draw(st.sampled_from([0, 1, 2, 3, 17, 64, 65, 1000, 1025, 2049, 5000])), draw(st.integers(1, 20))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    levels = rng.choice([1, 2, 30, 300, 10**9], d)
+    X = rng.integers(-levels, levels + 1, (n, d)).astype(float)
+    return X * rng.choice([1.0, 1e-300, 1e200], d) + rng.choice([0.0, 1e9], d)
+
+
+@needs_kernels
+@settings(max_examples=60, deadline=None)
+@given(columns(), st.sampled_from([1, 2, 5]))
+def test_compiled_kernels_and_numpy_count_alike_on_any_number_of_threads(X, threads):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(library, "THREADS", threads)
+        compiled = RankedColumns.of(X)
+        counts = [compiled.concordance_with(j) for j in range(X.shape[1])]
+        in_numpy(patch)
+        plain = RankedColumns.of(X)
+        np.testing.assert_array_equal(compiled.ranks, plain.ranks)
+        np.testing.assert_array_equal(compiled.ties, plain.ties)
+        np.testing.assert_array_equal(counts, [plain.concordance_with(j) for j in range(X.shape[1])])
 
 
 def test_columns_in_several_blocks_get_their_own_scores():
@@ -147,7 +184,10 @@ def test_columns_in_several_blocks_get_their_own_scores():
     np.testing.assert_allclose(scores(X, np.arange(n)), expected, rtol=1e-13)
 
 
-def test_counts_are_exact_over_four_merges_and_beyond_32_bits():
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=needs_kernels)])
+def test_counts_are_exact_over_four_merges_and_beyond_32_bits(compiled, monkeypatch):
+    if not compiled:
+        in_numpy(monkeypatch)
     # Runs of 100 records, shuffled inside, the runs in falling order: all pairs across runs are discordant.
     rng = np.random.default_rng(5)
     size, runs = 100, 3000

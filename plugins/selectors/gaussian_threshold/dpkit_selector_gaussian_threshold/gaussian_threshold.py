@@ -39,9 +39,16 @@ class GaussianThresholdSelector:
 
     Neighboring relation: that of the scores and the accountant; the selector adds no condition.
 
-    Sensitivity: sqrt(d) max(range, linf) / 2 in L2, for d candidates; sqrt(d) linf for the threshold.
+    Sensitivity: sqrt(d) max(range, linf) / 2 in L2, for d candidates; sqrt(d) linf for the threshold and for
+    magnitudes.
 
     Events: for each round ``Gaussian(noise_multiplier)``.
+
+    Parameters
+    ----------
+    magnitudes
+        Whether the largest magnitudes of noisy scores are ranked, of scores with a sign. For several parties,
+        whose scores add up and whose magnitudes do not.
 
     Notes
     -----
@@ -64,6 +71,10 @@ class GaussianThresholdSelector:
     however many there are. The noisy vector itself is private, for its sensitivity sqrt(d) linf, and the
     candidates are post-processing of it: either directly, or through scores that a scorer computes from it,
     in which case its entries are components.
+
+    *Magnitudes* of noisy scores are post-processing of the noisy vector, too, with the sensitivity of the
+    threshold: it is invariant under no shift. Of scores with a range of 2 linf that is no more than ranks
+    need.
     """
 
     api: ClassVar[int] = 3
@@ -73,6 +84,13 @@ class GaussianThresholdSelector:
         "dpkit_core.noise.sampler.Sampler.gaussian_on_grid (arithmetic); Dwork and Roth 2014, Theorem A.1"
     )
     reference: ClassVar[str] = "Dwork and Roth 2014, The Algorithmic Foundations of Differential Privacy"
+
+    magnitudes: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
+
+    @property
+    def additive(self) -> bool:
+        """Whether noise is added to the scores, not to what is made of those of one party."""
+        return self.magnitudes
 
     def plan(self, request: SelectionRequest, /) -> StagePlan:
         """Return one event per round, all with the least noise within the budget.
@@ -87,11 +105,11 @@ class GaussianThresholdSelector:
         """
 
         def releases(inverse_multiplier: float) -> list[Gaussian]:
-            return [_event(1 / inverse_multiplier, round_) for round_ in request.rounds]
+            return [self._event(1 / inverse_multiplier, round_) for round_ in request.rounds]
 
         events = releases(calibrate_events(releases, request))
         multiplier = events[0].noise_multiplier
-        if request.rounds[0].picks is None:
+        if self.magnitudes or request.rounds[0].picks is None:
             return StagePlan(events, settings=multiplier)
         largest = max(round_.candidates for round_ in request.rounds)
         if multiplier * math.sqrt(largest) > _LARGEST_NOISE:
@@ -103,11 +121,13 @@ class GaussianThresholdSelector:
 
     def select(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
         """Return the candidates of the largest noisy scores, best first, or all above 0; spends one event."""
-        event = _event(plan.settings_as(float), scores.round)
+        event = self._event(plan.settings_as(float), scores.round)
         if scores.round.picks is None:
             return self._above(scores, event, meter)
+        if self.magnitudes:
+            return self._largest(scores, event, scores.round.picks, meter)
         candidates = meter.coins.permutation(np.flatnonzero(scores.candidates))
-        grid = gaussian_grid(_sensitivity(scores.round), event.noise_multiplier, candidates.size)
+        grid = gaussian_grid(self._sensitivity(scores.round), event.noise_multiplier, candidates.size)
         with meter.custom(event, proof=self.proof, arithmetic=ARITHMETIC) as sampler:
             noise = sampler.discrete_gaussian(grid.scale, candidates.size)
         noisy = grid.snap(scores.values[candidates]) + noise
@@ -116,33 +136,42 @@ class GaussianThresholdSelector:
 
     def _above(self, scores: Scores, event: Gaussian, meter: Meter) -> Sequence[int]:
         """Return the candidates whose noisy scores are above 0, by index."""
-        moved = _sensitivity(scores.round)
+        moved = self._sensitivity(scores.round)
         noisy = meter.gaussian(scores.values, sensitivity=moved, noise_multiplier=event.noise_multiplier)
         if scores.read is not None:
             noisy = scores.read(noisy, event.noise_multiplier * moved)
         return tuple(np.flatnonzero((noisy > 0) & scores.candidates).tolist())
 
+    def _largest(self, scores: Scores, event: Gaussian, k: int, meter: Meter) -> Sequence[int]:
+        """Return the candidates of the k largest noisy magnitudes, best first."""
+        candidates = np.flatnonzero(scores.candidates)
+        noisy = meter.gaussian(
+            scores.values[candidates],
+            sensitivity=self._sensitivity(scores.round),
+            noise_multiplier=event.noise_multiplier,
+        )
+        # Of equal magnitudes the first: noisy numbers are public, and so is their order.
+        return tuple(candidates[np.argsort(-np.abs(noisy), kind="stable")[:k]].tolist())
 
-def _event(noise_multiplier: float, round_: Round) -> Gaussian:
-    return Gaussian(
-        noise_multiplier,
-        round_.sensitivity.neighboring,
-        sensitivity=_sensitivity(round_),
-        shape=(_noised(round_),),
-    )
+    def _event(self, noise_multiplier: float, round_: Round) -> Gaussian:
+        return Gaussian(
+            noise_multiplier,
+            round_.sensitivity.neighboring,
+            sensitivity=self._sensitivity(round_),
+            shape=(_noised(round_),),
+        )
+
+    def _sensitivity(self, round_: Round) -> float:
+        """Return the L2 sensitivity of the scores that get noise."""
+        moves, root = round_.sensitivity, math.sqrt(_noised(round_))
+        if self.magnitudes or round_.picks is None:
+            return root * moves.linf
+        return root * max(moves.range, moves.linf) / 2 * _GRID_MARGIN
 
 
 def _noised(round_: Round) -> int:
     """Return how many scores get noise: those of the candidates for a ranking, all for a threshold."""
     return round_.scores if round_.picks is None else round_.candidates
-
-
-def _sensitivity(round_: Round) -> float:
-    """Return the L2 sensitivity of the scores that get noise."""
-    moves, root = round_.sensitivity, math.sqrt(_noised(round_))
-    return (
-        root * moves.linf if round_.picks is None else root * max(moves.range, moves.linf) / 2 * _GRID_MARGIN
-    )
 
 
 _: type[TopKSelector] = GaussianThresholdSelector

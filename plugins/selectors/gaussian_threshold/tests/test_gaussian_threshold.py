@@ -66,6 +66,38 @@ def test_noise_covers_half_the_range_of_each_score(linf, spread, reach):
     assert sensitivity < deviation / multiplier < sensitivity * (1 + 2e-4)
 
 
+class Given:
+    """A meter that keeps what it is given, and adds a given noise."""
+
+    def __init__(self, noise):
+        self.noise, self.given = np.asarray(noise, float), []
+
+    def gaussian(self, value, *, sensitivity, noise_multiplier):
+        self.given.append((np.array(value), sensitivity, noise_multiplier))
+        return value + self.noise
+
+
+@pytest.mark.parametrize(("linf", "spread"), [(1.0, 2.0), (1.0, 1.0), (30.0, 50.0)])
+def test_magnitudes_are_those_of_scores_with_noise_for_the_whole_vector(linf, spread):
+    selector, moves = GaussianThresholdSelector(magnitudes=True), Sensitivity(linf, spread, AR)
+    plan = selector.plan(request((2,), d=4, sensitivity=moves))
+    (event,) = plan.events
+    # Each of four scores moves by linf: the vector by twice as much, which half of it would not cover.
+    assert event.sensitivity == pytest.approx(np.linalg.norm(np.full(4, linf)))
+    meter = Given([0.0, 7.0, 0.0, -1.0])
+    scores = Scores(np.array([3.0, -1.0, -9.0, 0.5]), Round(4, 4, 2, moves), np.ones(4, bool))
+    assert tuple(selector.select(scores, plan, meter)) == (2, 1)
+    (given, sensitivity, multiplier) = meter.given[0]
+    assert given.tolist() == scores.values.tolist()  # with their sign, so that those of parties add up
+    assert (sensitivity, multiplier) == (event.sensitivity, event.noise_multiplier)
+
+
+@pytest.mark.exhaustive
+@parametrize_with_checks([lambda: GaussianThresholdSelector(magnitudes=True)])
+def test_conforms_by_magnitudes(check):
+    check()
+
+
 def test_two_scores_are_ranked_with_the_probability_of_their_gap():
     gap, budget, runs = 3.0, Budget(3.0, 1e-3), 3000
     counts, deviation, _ = run([gap, 0.0], Sensitivity.general(1.0, AR), runs, budget)

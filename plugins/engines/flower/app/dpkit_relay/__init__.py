@@ -1,0 +1,1 @@
+"""What Flower runs: the relay at the server, the post at each node."""

@@ -1,0 +1,3 @@
+"""What builds the wheel runs where hatchling is."""
+
+collect_ignore = ["hatch_build.py"]

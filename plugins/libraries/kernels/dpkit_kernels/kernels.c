@@ -1,0 +1,380 @@
+/* Inner loops of parts. Whole numbers in, whole numbers out, the same as by NumPy; portable C99.
+ *
+ * All memory is the caller's. Nothing here draws, and nothing depends on the number of threads. */
+#include <float.h>
+#include <stdint.h>
+#include <string.h>
+
+#if FLT_EVAL_METHOD != 0
+#error "floats would be rounded otherwise than NumPy does"
+#endif
+
+/* Raised with every change of a signature or a meaning, here and in __init__.py. */
+#define ABI 1
+
+#if defined(_WIN32)
+#define EXPORT __declspec(dllexport)
+#else
+#define EXPORT
+#endif
+
+/* Where the compiler can, loops are compiled for every processor and for those with AVX2. */
+#if defined(__GNUC__) && defined(__x86_64__)
+#define INLINE inline __attribute__((always_inline))
+#define FAST __attribute__((target("avx2,popcnt")))
+#define ON_A_FAST_PROCESSOR (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt"))
+#else
+#define INLINE inline
+#endif
+
+EXPORT int dpkit_abi(void) { return ABI; }
+
+/* Ranks: sorted by the upper halves of values, digit by digit, then by the lower ones where upper ones agree. */
+
+static INLINE uint64_t ordered(double value) {
+    uint64_t bits;
+    value += 0.0; /* -0.0 is 0.0 */
+    memcpy(&bits, &value, 8);
+    return bits >> 63 ? ~bits : bits | UINT64_C(1) << 63;
+}
+
+static void sort(uint64_t *keys, uint64_t *records, int64_t n, uint64_t *scratch) {
+    if (n <= 16) {
+        for (int64_t i = 1; i < n; i++) {
+            uint64_t key = keys[i], record = records[i];
+            int64_t j = i;
+            for (; j > 0 && keys[j - 1] > key; j--) {
+                keys[j] = keys[j - 1];
+                records[j] = records[j - 1];
+            }
+            keys[j] = key;
+            records[j] = record;
+        }
+        return;
+    }
+    int64_t half = n / 2, i = 0, j = half, k = 0;
+    sort(keys, records, half, scratch);
+    sort(keys + half, records + half, n - half, scratch);
+    uint64_t *merged_keys = scratch, *merged_records = scratch + n;
+    while (i < half && j < n) {
+        int64_t from = keys[j] < keys[i] ? j++ : i++;
+        merged_keys[k] = keys[from];
+        merged_records[k++] = records[from];
+    }
+    if (i < half) { /* the largest of the first half come last; those of the second are in their places */
+        memmove(keys + k, keys + i, sizeof *keys * (size_t)(half - i));
+        memmove(records + k, records + i, sizeof *records * (size_t)(half - i));
+    }
+    memcpy(keys, merged_keys, sizeof *keys * (size_t)k);
+    memcpy(records, merged_records, sizeof *records * (size_t)k);
+}
+
+/* Writes the dense ranks of n finite values and returns the number of tied pairs. The scratch is 4 n words. */
+EXPORT int64_t dpkit_ranks(int64_t n, const double *values, int32_t *ranks, uint64_t *scratch) {
+    uint64_t *records = scratch, *other = scratch + n;
+    int64_t counts[4][256];
+    memset(counts, 0, sizeof counts);
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t upper = ordered(values[i]) >> 32;
+        records[i] = upper << 32 | (uint64_t)i;
+        for (int digit = 0; digit < 4; digit++) counts[digit][upper >> 8 * digit & 255]++;
+    }
+    for (int digit = 0; digit < 4; digit++) {
+        int64_t *count = counts[digit], total = 0;
+        if (n && count[records[0] >> (32 + 8 * digit) & 255] == n) continue;
+        for (int value = 0; value < 256; value++) {
+            int64_t here = count[value];
+            count[value] = total;
+            total += here;
+        }
+        for (int64_t i = 0; i < n; i++) other[count[records[i] >> (32 + 8 * digit) & 255]++] = records[i];
+        uint64_t *swapped = records;
+        records = other;
+        other = swapped;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        records[i] &= UINT32_MAX;
+        other[i] = ordered(values[records[i]]);
+    }
+    int64_t tied = 0;
+    int32_t rank = -1;
+    for (int64_t first = 0, end; first < n; first = end) {
+        int falls = 0;
+        for (end = first + 1; end < n && other[end] >> 32 == other[first] >> 32; end++)
+            falls |= other[end] < other[end - 1];
+        if (falls) sort(other + first, records + first, end - first, scratch + 2 * n);
+        int64_t alike = 0;
+        for (int64_t i = first; i < end; i++) {
+            alike = i > first && other[i] == other[i - 1] ? alike + 1 : 0;
+            rank += !alike;
+            tied += alike;
+            ranks[records[i]] = rank;
+        }
+    }
+    return tied;
+}
+
+/* Discordant pairs: the inversions of a sequence, counted as its elements arrive by those above each that are
+ * there already. A tree of sixteen branches holds for each node, in each lane, how many are in later branches;
+ * its leaves are words of 64 bits, its root has 32 branches. Lanes are added to by word, and never overflow:
+ * a node of the two lowest levels has at most 2^14 elements, and the sequence 2^27. */
+
+typedef union { uint64_t words[4]; uint16_t lanes[16]; } small_node;
+typedef union { uint64_t words[8]; uint32_t lanes[16]; } large_node;
+typedef union { uint64_t words[4]; uint8_t lanes[32]; } root_node;
+
+enum { LEAF = 6, BRANCH = 4, ROOT = 5, TILE = 1024 };
+
+static INLINE int bits_set(uint64_t word, int fast) {
+#ifdef FAST
+    if (fast) return __builtin_popcountll(word);
+#endif
+    (void)fast;
+    word -= word >> 1 & UINT64_C(0x5555555555555555);
+    word = (word & UINT64_C(0x3333333333333333)) + (word >> 2 & UINT64_C(0x3333333333333333));
+    word = (word + (word >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    return (int)(word * UINT64_C(0x0101010101010101) >> 56);
+}
+
+static int64_t nodes(int64_t n, int shift) { return ((n - 1) >> shift) + 1; }
+
+/* Words of memory that counting the inversions of n elements takes. */
+static int64_t tree_words(int64_t n) { return n < 1 ? 0 : nodes(n, LEAF) + 8 * (nodes(n, 10) + nodes(n, 14) + nodes(n, 18) + nodes(n, 22)); }
+
+/* Of the elements in an order, if there is one, else as they are. */
+static INLINE int64_t inversions_by(const uint32_t *sequence, const int32_t *order, int64_t n, uint64_t *words, int fast) {
+    small_node small_steps[16];
+    large_node large_steps[16];
+    root_node root_steps[32];
+    for (int branch = 0; branch < 32; branch++)
+        for (int lane = 0; lane < 32; lane++) {
+            root_steps[branch].lanes[lane] = lane < branch;
+            if (branch < 16 && lane < 16) small_steps[branch].lanes[lane] = large_steps[branch].lanes[lane] = lane < branch;
+        }
+    int levels = 0;
+    while ((n - 1) >> (LEAF + BRANCH * levels + ROOT)) levels++;
+    memset(words, 0, sizeof *words * (size_t)tree_words(n));
+    uint64_t *leaves = words;
+    small_node *small_nodes[2];
+    large_node *large_nodes[2];
+    words += nodes(n, LEAF);
+    for (int level = 0; level < 4; level++) {
+        if (level < 2) small_nodes[level] = (small_node *)words;
+        else large_nodes[level - 2] = (large_node *)words;
+        words += 8 * nodes(n, LEAF + BRANCH * (level + 1));
+    }
+    uint32_t later[32] = {0};
+    int64_t found = 0;
+    for (int64_t first = 0; first < n; first += TILE) { /* tile by tile, each level in a loop of its own */
+        const uint32_t *tile = sequence + first;
+        uint32_t gathered[TILE];
+        int size = n - first < TILE ? (int)(n - first) : TILE;
+        if (order) {
+            for (int i = 0; i < size; i++) gathered[i] = sequence[order[first + i]];
+            tile = gathered;
+        }
+        for (int i = 0; i < size; i++) {
+            uint64_t leaf = leaves[tile[i] >> LEAF];
+            found += bits_set(leaf >> (tile[i] & 63), fast);
+            leaves[tile[i] >> LEAF] = leaf | UINT64_C(1) << (tile[i] & 63);
+        }
+        for (int level = 0; level < levels && level < 2; level++)
+            for (int i = 0, shift = LEAF + BRANCH * level; i < size; i++) {
+                uint32_t branch = tile[i] >> shift & 15;
+                small_node *node = small_nodes[level] + (tile[i] >> (shift + BRANCH));
+                found += node->lanes[branch];
+                for (int word = 0; word < 4; word++) node->words[word] += small_steps[branch].words[word];
+            }
+        for (int level = 2; level < levels; level++)
+            for (int i = 0, shift = LEAF + BRANCH * level; i < size; i++) {
+                uint32_t branch = tile[i] >> shift & 15;
+                large_node *node = large_nodes[level - 2] + (tile[i] >> (shift + BRANCH));
+                found += node->lanes[branch];
+                for (int word = 0; word < 8; word++) node->words[word] += large_steps[branch].words[word];
+            }
+        for (int start = 0, shift = LEAF + BRANCH * levels; start < size; start += 32) {
+            root_node here = {{0}}; /* of at most 32 elements: in bytes */
+            for (int i = start; i < size && i < start + 32; i++) {
+                uint32_t branch = tile[i] >> shift;
+                found += later[branch] + here.lanes[branch];
+                for (int word = 0; word < 4; word++) here.words[word] += root_steps[branch].words[word];
+            }
+            for (int branch = 0; branch < 32; branch++) later[branch] += here.lanes[branch];
+        }
+    }
+    return found;
+}
+
+#ifdef FAST
+FAST static int64_t inversions_fast(const uint32_t *sequence, const int32_t *order, int64_t n, uint64_t *words) {
+    return inversions_by(sequence, order, n, words, 1);
+}
+#endif
+
+static int64_t inversions(const uint32_t *sequence, const int32_t *order, int64_t n, uint64_t *words) {
+    if (n < 2) return 0;
+#ifdef FAST
+    if (ON_A_FAST_PROCESSOR) return inversions_fast(sequence, order, n, words);
+#endif
+    return inversions_by(sequence, order, n, words, 0);
+}
+
+/* Where the first record with each of the dense ranks comes, among records in their order. */
+static void starts(int64_t n, const int32_t *ranks, int64_t distinct, uint32_t *first) {
+    memset(first, 0, sizeof *first * (size_t)(distinct + 1));
+    for (int64_t i = 0; i < n; i++) first[ranks[i] + 1]++;
+    for (int64_t rank = 0; rank < distinct; rank++) first[rank + 1] += first[rank];
+}
+
+/* Writes the records in the order of their dense ranks, and the ranks in that order. The scratch is n + 1. */
+EXPORT void dpkit_order(int64_t n, const int32_t *ranks, int64_t distinct, int32_t *order, int32_t *grouped,
+                        uint32_t *scratch) {
+    starts(n, ranks, distinct, scratch);
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t place = scratch[ranks[i]]++;
+        order[place] = (int32_t)i;
+        grouped[place] = ranks[i];
+    }
+}
+
+/* Words of memory for dpkit_discordant. */
+EXPORT int64_t dpkit_discordant_words(int64_t n) { return tree_words(n) + 3 * (n + 2) / 2; }
+
+/* Returns the pairs that a reference and a column order in opposite ways, and writes those tied in both.
+ *
+ * order, grouped: of the reference, by dpkit_order. Records are put in the order (column, reference), and from
+ * there in the order (reference, column): of a pair that is tied in either, the two say the same. */
+EXPORT int64_t dpkit_discordant(int64_t n, const int32_t *order, const int32_t *grouped, int64_t groups,
+                                const int32_t *column, int64_t distinct, uint64_t *words, int64_t *both) {
+    uint32_t *sequence = (uint32_t *)(words + tree_words(n)), *by_column = sequence + n, *next = by_column + n;
+    *both = 0;
+    if (distinct < n) starts(n, column, distinct, next);
+    if (groups == n) {
+        if (distinct == n) return inversions((const uint32_t *)column, order, n, words);
+        for (int64_t i = 0; i < n; i++) sequence[i] = next[column[order[i]]]++;
+        return inversions(sequence, 0, n, words);
+    }
+    if (distinct == n)
+        for (int64_t i = 0; i < n; i++) by_column[column[order[i]]] = (uint32_t)grouped[i];
+    else {
+        for (int64_t i = 0; i < n; i++) by_column[next[column[order[i]]]++] = (uint32_t)grouped[i];
+        int64_t first = 0;
+        for (int64_t rank = 0; rank < distinct; first = next[rank++])
+            for (int64_t i = first + 1, alike = 0; i < next[rank]; i++) {
+                alike = by_column[i] == by_column[i - 1] ? alike + 1 : 0;
+                *both += alike;
+            }
+    }
+    for (int64_t i = 0; i < n; i++) /* the same of the reference */
+        if (i == 0 || grouped[i] != grouped[i - 1]) next[grouped[i]] = (uint32_t)i;
+    for (int64_t i = 0; i < n; i++) sequence[next[by_column[i]]++] = (uint32_t)i;
+    return inversions(sequence, 0, n, words);
+}
+
+/* Returns concordant minus discordant pairs, by a table of how many records have each pair of dense ranks. The
+ * scratch is groups distinct + distinct. */
+EXPORT int64_t dpkit_by_table(int64_t n, const int32_t *reference, int64_t groups, const int32_t *column,
+                              int64_t distinct, uint32_t *scratch) {
+    uint32_t *table = scratch + distinct, *below = scratch; /* below: records of earlier rows, by column */
+    memset(scratch, 0, sizeof *scratch * (size_t)(distinct * (groups + 1)));
+    for (int64_t i = 0; i < n; i++) table[reference[i] * distinct + column[i]]++;
+    int64_t result = 0, before = 0;
+    for (int64_t row = 0; row < groups; row++, table += distinct) {
+        int64_t smaller = 0, here = 0;
+        for (int64_t rank = 0; rank < distinct; rank++) {
+            /* smaller, less what of the earlier rows is larger */
+            result += table[rank] * (2 * smaller + below[rank] - before);
+            smaller += below[rank];
+            here += table[rank];
+            below[rank] += table[rank];
+        }
+        before += here;
+    }
+    return result;
+}
+
+/* The gradient of a line: the sum of rows times clipped residuals, by columns whose entries are `stride` apart.
+ *
+ * All products and sums are whole numbers below 2^53, so that their order makes no difference; a residual is
+ * rounded as NumPy rounds it. */
+static INLINE void gradient_by(int64_t n, int64_t columns, int64_t stride, const int16_t *rows, const double *targets,
+                               const double *weights, double unit, double scale, double limit, double *gradient) {
+    enum { SIZE = 256 }; /* records whose rows stay in the cache between their two uses */
+    double sums[SIZE];
+    int32_t wide[SIZE], residuals[SIZE];
+    for (int64_t first = 0; first < n; first += SIZE) {
+        int size = n - first < SIZE ? (int)(n - first) : SIZE;
+        for (int i = 0; i < SIZE; i++) sums[i] = 0;
+        for (int64_t j = 0; j < columns; j++) {
+            const int16_t *column = rows + j * stride + first;
+            double weight = weights[j];
+            for (int i = 0; i < size; i++) wide[i] = column[i];
+            for (int i = 0; i < size; i++) sums[i] += wide[i] * weight;
+        }
+        for (int i = 0; i < size; i++) {
+            double steps = (targets[first + i] - sums[i] * unit) * scale;
+            steps = steps > -limit ? steps : -limit;
+            steps = steps < limit ? steps : limit;
+            residuals[i] = (int32_t)steps;
+        }
+        for (int64_t j = 0; j < columns; j++) {
+            const int16_t *column = rows + j * stride + first;
+            int64_t sum = 0;
+            for (int i = 0; i < size; i++) sum += column[i] * residuals[i];
+            gradient[j] += (double)sum;
+        }
+    }
+}
+/* Trees: the leaf of each record in one whose levels ask one question each, and what is left after its values. */
+
+static INLINE void leaves_by(int64_t n, int64_t stride, const uint8_t *codes, int64_t depth, const int64_t *features,
+                             const int64_t *cuts, uint8_t *leaves) {
+    enum { SIZE = 4096 };
+    for (int64_t first = 0; first < n; first += SIZE) {
+        int size = n - first < SIZE ? (int)(n - first) : SIZE;
+        uint8_t *leaf = leaves + first;
+        memset(leaf, 0, (size_t)size);
+        for (int64_t level = 0; level < depth; level++) {
+            const uint8_t *code = codes + features[level] * stride + first;
+            uint8_t cut = (uint8_t)cuts[level];
+            for (int i = 0; i < size; i++) leaf[i] = (uint8_t)(2 * leaf[i] + (code[i] > cut));
+        }
+    }
+}
+
+static INLINE void left_by(int64_t n, const int32_t *scores, const uint8_t *leaves, const int32_t *values,
+                           int32_t *left) {
+    for (int64_t i = 0; i < n; i++) left[i] = scores[i] - values[leaves[i]];
+}
+
+/* Adds up values by group. */
+EXPORT void dpkit_group_sums(int64_t n, const int32_t *values, const uint8_t *groups, int64_t count, int64_t *sums) {
+    int64_t parts[4][256] = {{0}}; /* so that values of the same group do not wait for each other */
+    for (int64_t i = 0; i < n; i++) parts[i & 3][groups[i]] += values[i];
+    for (int64_t group = 0; group < count; group++)
+        sums[group] = parts[0][group] + parts[1][group] + parts[2][group] + parts[3][group];
+}
+
+/* Each of the following by the loops for this processor. */
+#ifdef FAST
+#define CHOOSE(name, parameters, arguments)                   \
+    FAST static void name##_fast parameters { name##_by arguments; } \
+    EXPORT void dpkit_##name parameters {                     \
+        if (ON_A_FAST_PROCESSOR) name##_fast arguments;       \
+        else name##_by arguments;                             \
+    }
+#else
+#define CHOOSE(name, parameters, arguments) \
+    EXPORT void dpkit_##name parameters { name##_by arguments; }
+#endif
+
+CHOOSE(gradient,
+       (int64_t n, int64_t columns, int64_t stride, const int16_t *rows, const double *targets, const double *weights,
+        double unit, double scale, double limit, double *gradient),
+       (n, columns, stride, rows, targets, weights, unit, scale, limit, gradient))
+CHOOSE(leaves,
+       (int64_t n, int64_t stride, const uint8_t *codes, int64_t depth, const int64_t *features, const int64_t *cuts,
+        uint8_t *leaves),
+       (n, stride, codes, depth, features, cuts, leaves))
+CHOOSE(left, (int64_t n, const int32_t *scores, const uint8_t *leaves, const int32_t *values, int32_t *left),
+       (n, scores, leaves, values, left))

@@ -1,0 +1,93 @@
+"""Steps of a line's descent, leaves of trees, and sums by leaf."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpkit_kernels.library import call
+
+Leaves = npt.NDArray[np.uint8]
+
+
+def _dense(array: npt.NDArray[Any], kind: type[np.generic]) -> npt.NDArray[Any]:
+    """Return an array of a type along whose last axis entries are next to each other; it, if it is one."""
+    if array.dtype == kind and (array.shape[-1] < 2 or array.strides[-1] == array.itemsize):
+        return array
+    return np.ascontiguousarray(array, kind)
+
+
+def gradient(
+    rows: npt.NDArray[np.int16],
+    targets: npt.NDArray[np.float64],
+    weights: npt.NDArray[np.float64],
+    *,
+    unit: float,
+    scale: float,
+    limit: int,
+) -> npt.NDArray[np.float64]:
+    """Return the sum of rows times what is left of the targets, clipped and truncated to whole numbers.
+
+    Parameters
+    ----------
+    rows
+        A row for each weight, a column for each record.
+    targets
+        One for each record.
+    weights
+        Whole numbers.
+    unit
+        Of the products of rows and weights; a power of two.
+    scale
+        By which what is left of a target is multiplied,
+    limit
+        and to which it is then clipped, at most 2^15.
+    """
+    columns, records = rows.shape
+    rows, targets, weights = _dense(rows, np.int16), _dense(targets, np.float64), _dense(weights, np.float64)
+    result = np.zeros(columns)
+    stride = rows.strides[0] // rows.itemsize
+    call(
+        "dpkit_gradient", records, columns, stride, rows, targets, weights, unit, scale, float(limit), result
+    )
+    return result
+
+
+def leaves(codes: Leaves, features: Sequence[int], cuts: Sequence[int]) -> Leaves:
+    """Return the leaf of each record, of a tree each of whose levels asks one question.
+
+    Parameters
+    ----------
+    codes
+        A row for each feature, a column for each record.
+    features
+        Of each level, at most 8.
+    cuts
+        Of each level; codes above go right.
+    """
+    records, codes = codes.shape[1], _dense(codes, np.uint8)
+    result = np.empty(records, np.uint8)
+    asked, above = np.array(features, np.int64), np.array(cuts, np.int64)
+    call("dpkit_leaves", records, codes.strides[0], codes, asked.size, asked, above, result)
+    return result
+
+
+def left(
+    scores: npt.NDArray[np.int32], values: npt.NDArray[np.int32], leaves: Leaves
+) -> npt.NDArray[np.int32]:
+    """Return scores less the values of their leaves."""
+    scores, leaves, values = _dense(scores, np.int32), _dense(leaves, np.uint8), _dense(values, np.int32)
+    result = np.empty(scores.size, np.int32)
+    call("dpkit_left", scores.size, scores, leaves, values, result)
+    return result
+
+
+def group_sums(values: npt.NDArray[np.int32], groups: Leaves, count: int) -> npt.NDArray[np.int64]:
+    """Return the sum of the values in each of ``count`` groups, of which there are at most 256."""
+    values, groups = _dense(values, np.int32), _dense(groups, np.uint8)
+    result = np.empty(count, np.int64)
+    call("dpkit_group_sums", values.size, values, groups, count, result)
+    return result
