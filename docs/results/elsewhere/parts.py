@@ -161,20 +161,6 @@ class DiffprivlibMean(Wrapped):
 
 
 @attrs.frozen
-class DiffprivlibStd(Wrapped):
-    """tools.std."""
-
-    library = "diffprivlib"
-    relations = (Neighboring.REPLACE_ONE,)
-
-    def release(self, X, y, facts, lent):
-        """Return a standard deviation."""
-        from diffprivlib.tools import std  # noqa: PLC0415
-
-        return flat(X, std(y, epsilon=facts.epsilon, bounds=facts.target, random_state=lent.random_state()))
-
-
-@attrs.frozen
 class DiffprivlibLinearRegression(Wrapped):
     """models.LinearRegression."""
 
@@ -366,7 +352,6 @@ class Asked:
     proof: ClassVar[str] = CLAIM
     reference: ClassVar[str] = "its documentation"
     library: ClassVar[str] = ""
-    alone: ClassVar[bool] = False
 
     neighboring: Neighboring = attrs.field(default=Neighboring.ADD_OR_REMOVE_ONE, converter=Neighboring)
     spent: tuple[tuple[Event, int], ...] = attrs.field(default=(), metadata={"state": True})
@@ -416,14 +401,8 @@ class Asked:
         raise NotImplementedError
 
     def ask_delta(self, epsilon: float) -> float:
-        """Return the least delta to 2^-60 of a logarithm whose epsilon the library says is no larger."""
-        low, high = -60.0, 0.0
-        if self.ask_epsilon(math.exp(low)) <= epsilon:
-            return math.exp(low)
-        for _ in range(60):
-            middle = (low + high) / 2
-            low, high = (low, middle) if self.ask_epsilon(math.exp(middle)) <= epsilon else (middle, high)
-        return math.exp(high)
+        """Ask the library."""
+        raise NotImplementedError
 
     def gaussians(self) -> Iterator[tuple[float, float, int]]:
         """Yield noise multiplier, rate of the sample and count."""
@@ -443,15 +422,10 @@ class DpAccountingRdp(Asked):
         """Return whether it is a Gaussian, a sample of one, or Laplace noise."""
         return isinstance(event, Laplace) or super().knows(event)
 
-    def made(self) -> Any:
-        """Return the library's accountant."""
-        from dp_accounting.rdp import RdpAccountant  # noqa: PLC0415
-
-        return RdpAccountant()
-
     def asked(self) -> Any:
         """Return the library's accountant after all events."""
         import dp_accounting as theirs  # noqa: PLC0415
+        from dp_accounting.rdp import RdpAccountant  # noqa: PLC0415
 
         def event_of(event: Any) -> Any:
             match event:
@@ -462,7 +436,7 @@ class DpAccountingRdp(Asked):
                 case _:
                     return theirs.PoissonSampledDpEvent(event.rate, event_of(event.event))
 
-        made = self.made()
+        made = RdpAccountant()
         for event, count in self.spent:
             made.compose(event_of(event), count)
         return made
@@ -474,34 +448,6 @@ class DpAccountingRdp(Asked):
     def ask_delta(self, epsilon: float) -> float:
         """Return its delta."""
         return self.asked().get_delta(epsilon)
-
-
-@attrs.frozen
-class DpAccountingPld(DpAccountingRdp):
-    """dp_accounting.pld.PLDAccountant."""
-
-    def made(self) -> Any:
-        """Return the library's accountant."""
-        from dp_accounting.pld import PLDAccountant  # noqa: PLC0415
-
-        return PLDAccountant()
-
-
-@attrs.frozen
-class OpacusRdp(Asked):
-    """opacus.accountants.analysis.rdp, without torch."""
-
-    library = "opacus"
-
-    def ask_epsilon(self, delta: float) -> float:
-        """Return its epsilon, by its own orders."""
-        rdp = opacus("rdp")
-        orders = [1 + x / 10.0 for x in range(1, 100)] + list(range(12, 64))  # those of its RDPAccountant
-        curves = (
-            rdp.compute_rdp(q=rate, noise_multiplier=noise, steps=count, orders=orders)
-            for noise, rate, count in self.gaussians()
-        )
-        return float(rdp.get_privacy_spent(orders=orders, rdp=sum(curves), delta=delta)[0])
 
 
 @attrs.frozen
@@ -543,38 +489,6 @@ def opacus(name: str) -> Any:
     return importlib.import_module(f"opacus.accountants.analysis.{name}")
 
 
-@attrs.frozen
-class PrvSampledGaussians(Asked):
-    """prv_accountant.PRVAccountant with PoissonSubsampledGaussianMechanism, its upper bounds."""
-
-    library = "prv-accountant"
-
-    def asked(self, delta: float) -> tuple[Any, list[int]]:
-        """Return the library's accountant, and how often it is to compose each mechanism."""
-        from prv_accountant import PoissonSubsampledGaussianMechanism, PRVAccountant  # noqa: PLC0415
-
-        settings = list(self.gaussians())
-        counts = [count for _, _, count in settings]
-        mechanisms = [
-            PoissonSubsampledGaussianMechanism(noise_multiplier=noise, sampling_probability=rate)
-            for noise, rate, _ in settings
-        ]
-        made = PRVAccountant(
-            mechanisms, eps_error=0.05, delta_error=max(1e-10, delta / 1000), max_self_compositions=counts
-        )
-        return made, counts
-
-    def ask_epsilon(self, delta: float) -> float:
-        """Return its upper bound of epsilon."""
-        made, counts = self.asked(delta)
-        return float(made.compute_epsilon(delta, counts)[2])
-
-    def ask_delta(self, epsilon: float) -> float:
-        """Return its upper bound of delta."""
-        made, counts = self.asked(1e-7)
-        return float(made.compute_delta(epsilon, counts)[2])
-
-
 PARTS: tuple[type[Any], ...] = (
     OpenDPLinearRegression,
     OpenDPMean,
@@ -582,13 +496,9 @@ PARTS: tuple[type[Any], ...] = (
     OpenDPTopK,
     DiffprivlibLinearRegression,
     DiffprivlibMean,
-    DiffprivlibStd,
     DPEBM,
     DpAccountingRdp,
-    DpAccountingPld,
-    OpacusRdp,
     OpacusGdp,
-    PrvSampledGaussians,
 )
 
 

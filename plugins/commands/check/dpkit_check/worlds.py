@@ -429,7 +429,7 @@ class Population:
             record = self.record(rng)
             for column, cells in zip(self._columns, self._slices, strict=True):
                 bounds = _within(column)
-                if bounds is not None and not _flagged(column):
+                if bounds is not None and not flagged(column):
                     # First and last are above all others, so that lines to them fall and rise.
                     share = rng.random() if 0 < place < 8 else 1.0
                     record[cells] = bounds[0] + (bounds[1] - bounds[0]) * share / 10
