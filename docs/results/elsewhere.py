@@ -97,8 +97,7 @@ ROWS = (
         "`privacy.DPExplainableBoostingRegressor`",
         '"epsilon: Total privacy budget to be spent"',
         attack="dp_ebm",
-        fault="`_ebm.py:965`: `max_target - min_target`, for residuals that begin at the target itself; "
-        "covered where bounds have 0 between them "
+        fault="`_ebm.py:965`: `max_target - min_target`, for residuals that begin at the target itself "
         "([interpret#523](https://github.com/interpretml/interpret/issues/523), closed)",
     ),
     Row(

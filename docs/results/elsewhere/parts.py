@@ -518,7 +518,7 @@ def main(chosen: str) -> None:
             told = "; ".join(
                 r.detail for r in report.results if r.group == "privacy" and r.status == "passed"
             )
-            told += f", {samples} runs"
+            told = f"{told.partition(' and delta at least 0 ')[0]}, {samples} runs"
         found = {
             "part": part.__name__,
             "library": f"{part.library} {version(part.library)}",
