@@ -131,7 +131,7 @@ def flat(X: Matrix, level: float) -> tuple[Any, Any]:
     return np.zeros(X.shape[1]), level
 
 
-# --- diffprivlib: its functions take randomness, and draw it in ``randomise`` -------------------------------
+# --- diffprivlib: its functions take randomness, and draw it in their mechanisms ----------------------------
 
 
 def handed(mechanism: Any, value: float) -> Handed:
