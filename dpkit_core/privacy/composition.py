@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -256,7 +257,13 @@ def counted(spent: Iterable[tuple[Event, int]]) -> tuple[tuple[Event, int], ...]
     total: Counter[Event] = Counter()
     for event, count in spent:
         total[event] += count
-    return tuple(sorted(total.items(), key=repr))
+    return tuple(sorted(total.items(), key=lambda item: f"({_written(item[0])}, {item[1]})"))
+
+
+@functools.lru_cache(maxsize=4096)
+def _written(event: Event) -> str:
+    """Return the event in full; kept, since a thousand events are sorted anew with each that is added."""
+    return repr(event)
 
 
 def require_count(count: int) -> None:

@@ -202,7 +202,7 @@ class HeavyTailPeel(Flips):
         return pick if k == 1 else Repeated(pick, k)
 
 
-@whole("ties_are_broken_evenly")
+@whole("selection_hides_the_scores")
 class TournamentSelector(Picks):
     """Features meet in pairs; all matches see the same records, and are charged as disjoint."""
 
@@ -213,7 +213,7 @@ class TournamentSelector(Picks):
         def events(epsilon):
             return [
                 Disjoint(
-                    an_exponential(epsilon, scores, request.features), max(1, scores_of(request) - 1 - turn)
+                    an_exponential(epsilon, scores, scores_of(request)), max(1, scores_of(request) - 1 - turn)
                 )
                 for turn, scores in enumerate(s for s, count in rounds_of(request) for _ in range(count))
             ]

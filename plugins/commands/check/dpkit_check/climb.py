@@ -23,7 +23,8 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_check.worlds import SIZES, Pair, Population
+from dpkit_check.trial import TooMany
+from dpkit_check.worlds import SIZES, Pair, Population, largest
 from dpkit_core.arrays import Matrix, Vector
 from dpkit_core.data.dataset import Dataset
 from dpkit_core.data.schema import Schema
@@ -218,8 +219,11 @@ class _Search:
         return pair
 
     def _strain(self, pair: Pair) -> dict[str, float]:
-        first, second = map(self._value, pair.tables())
         self.evaluations += 1
+        try:
+            first, second = map(self._value, pair.tables())
+        except TooMany:
+            first = second = np.zeros(1)
         sizes = float(np.abs(first).max()), float(np.abs(second).max())
         finite = all(map(math.isfinite, sizes))
         slack = ROUNDING * max(sizes) if finite else 0.0
@@ -323,13 +327,13 @@ def _spans(most: int) -> list[tuple[int, int]]:
     return list(itertools.pairwise(2**i for i in range(most.bit_length())))
 
 
-def repeating(population: Population, rng: np.random.Generator, most: int = MOST) -> Iterator[Matrix]:
+def repeating(population: Population, rng: np.random.Generator, part: object) -> Iterator[Matrix]:
     """Yield long tables whose records repeat: one at a bound, two far apart, three and sixteen at random.
 
     And sixteen inside the bounds whose targets alternate between both ends: if groups are cut differently,
     such a table moves.
     """
-    corners = population.corners()
+    corners, records = population.corners(), largest(part, MOST + 1)
     for rows in (
         [corners[0], corners[4]],
         [corners[0]],
@@ -338,7 +342,7 @@ def repeating(population: Population, rng: np.random.Generator, most: int = MOST
         [population.record(rng) for _ in range(16)],
         population.by_turns(rng, 16),
     ):
-        yield np.array(rows)[np.arange(most + 1) % len(rows)]
+        yield np.array(rows)[np.arange(records) % len(rows)]
 
 
 T = TypeVar("T")
@@ -368,5 +372,7 @@ def jumps(
         return bent(asked(a), asked(m), asked(b))
 
     most = len(table) - 1
+    if most < 4:  # between which there is nothing to halve
+        return
     for high in dict.fromkeys((steepest(movement, most), most_bent(bend, movement, most))):
         yield Pair(table[:high], high - 1, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -179,15 +180,16 @@ class Report:
         """What failed, one result for each cause, with those that follow from it, or may.
 
         Whatever refutes the claim is one cause, shown where there are tables to look at; so is an exception
-        that is raised in one place.
+        that is raised in one place, shown where one of two neighbors raises it.
         """
         found: dict[str, list[Result]] = {}
-        for result in self.results:
-            if result.status == "failed":
-                place = result.detail.rpartition("\n")[2] if result.detail.startswith("raised ") else ""
-                claim = refutes(result) and result.group != "randomness"
-                cause = place or ("the claim" if claim else result.check)
-                found.setdefault(cause, []).append(result)
+        failed = [result for result in self.results if result.status == "failed"]
+        raised = [r.detail.rpartition("\n")[2] for r in failed if r.detail.startswith("raised ")]
+        for result in failed:
+            place = next((error for error in raised if error in result.detail), "")
+            claim = refutes(result) and result.group != "randomness"
+            cause = place or ("the claim" if claim else result.check)
+            found.setdefault(cause, []).append(result)
         told = (sorted(results, key=lambda result: result.scene is None) for results in found.values())
         return tuple((first, tuple(rest)) for first, *rest in told)
 
@@ -478,8 +480,8 @@ def _outcome(
     if check.thorough_only and trial.effort == 1:
         return "skipped", Evidence("left to the thorough run")
     try:
-        # Overflow inside a part is the part's affair: what it returns is judged.
-        with np.errstate(all="ignore"):
+        # Overflow inside a part is the part's affair, as is what it prints: what it returns is judged.
+        with np.errstate(all="ignore"), open(os.devnull, "w") as sink, contextlib.redirect_stdout(sink):
             return "passed", run(make, trial)
     except NotApplicable as reason:
         return "skipped", Evidence(str(reason))

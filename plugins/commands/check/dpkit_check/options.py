@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -21,6 +22,18 @@ CHECKED = "checked"
 MOST = 6
 
 
+def fields_of(cls: type[Any]) -> tuple[Any, ...]:
+    """Return the fields of an attrs class or a dataclass; a class that is neither has no options."""
+    if attrs.has(cls):
+        return tuple(attrs.fields(cls))
+    return dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+
+
+def keyword_of(field: Any) -> str:
+    """Return by which argument a field is given."""
+    return getattr(field, "alias", None) or str(field.name)
+
+
 @functools.lru_cache(maxsize=16)
 def variants(make: Factory[Any]) -> tuple[tuple[str, Factory[Any]], ...]:
     """Return what makes the part with another value of one option, and which that is.
@@ -38,10 +51,10 @@ def _variants(make: Factory[Any]) -> Iterator[tuple[str, Factory[Any]]]:
         part = make()
     except TypeError:
         return
-    for field in attrs.fields(type(part)) if attrs.has(type(part)) else ():
+    for field in fields_of(type(part)):
         if not field.init or field.metadata.get("state") or field.name == "neighboring":
             continue
-        name, default = field.alias or field.name, getattr(part, field.name)
+        name, default = keyword_of(field), getattr(part, field.name)
         tried: list[Any] = []
         suggested = field.metadata.get(CHECKED)
         usual = [field.default] if suggested is not None and suggested == default else []
@@ -58,10 +71,8 @@ def _variants(make: Factory[Any]) -> Iterator[tuple[str, Factory[Any]]]:
                 yield f"{name} = {value!r}", other
 
 
-def _values(  # noqa: PLR0911 - one case for each type
-    field: attrs.Attribute[Any], default: Any
-) -> list[Any]:
-    listed = getattr(field.validator, "options", None)
+def _values(field: Any, default: Any) -> list[Any]:  # noqa: PLR0911 - one case for each type
+    listed = getattr(getattr(field, "validator", None), "options", None)
     if listed is not None:
         return list(listed)
     match default:
@@ -93,8 +104,7 @@ def with_options(cls: type[Any], given: Mapping[str, Any]) -> Factory[Any]:
             raise InvalidOption(
                 f"{cls.__qualname__} has no option {name!r}; it has {', '.join(known) or 'no options'}"
             )
-    fields = attrs.fields(cls) if attrs.has(cls) else ()
-    suggested = {f.name: f.metadata[CHECKED] for f in fields if CHECKED in f.metadata}
+    suggested = {f.name: f.metadata[CHECKED] for f in fields_of(cls) if CHECKED in f.metadata}
     options = {**suggested, **given}
     if not options:
         return cls

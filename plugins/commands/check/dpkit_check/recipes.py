@@ -19,7 +19,9 @@ from dpkit_core.data.schema import Column, Schema
 from dpkit_core.privacy.budget import Neighboring, Sensitivity
 from dpkit_core.privacy.events import (
     CANDIDATE_LIMIT,
+    Apart,
     ApproxDP,
+    Disjoint,
     Event,
     ExponentialMechanism,
     Gaussian,
@@ -41,6 +43,12 @@ RECORDS, COLUMNS, SCORED, ROUNDS = 4100, 150, 400, 14
 
 #: More than any part takes.
 COUNTLESS = 2**40
+
+# Of a name.
+_LETTERS = 200
+
+# How often an event is charged.
+_OFTEN, _COUNTLESS_TIMES = 10**6, 2**31
 
 #: A target of two categories, instead of bounds.
 CATEGORY = "category"
@@ -262,7 +270,7 @@ class TableRecipe:
                 for j, (lower, upper) in bounds.items():
                     table[:, j] = upper - (upper - lower) * 1e-3 * rng.random(n)
 
-    def at_constants(self, constants: Constants) -> Iterator[TableRecipe]:
+    def at_constants(self, constants: Constants) -> Iterator[TableRecipe]:  # noqa: PLR0912 - one case for each field
         """Yield this with one field at a constant."""
         for records in constants.whole(1, RECORDS):
             yield attrs.evolve(self, records=records, seed=records)
@@ -286,6 +294,8 @@ class TableRecipe:
             for name in (word, f"{word}x", f"x{word}"):
                 if name not in {"y", *(column for column, *_ in self.columns[1:])}:
                     yield attrs.evolve(self, columns=((name, *self.columns[0][1:]), *self.columns[1:]))
+        for length in constants.whole(4, _LETTERS):
+            yield attrs.evolve(self, columns=(("n" * length, *self.columns[0][1:]), *self.columns[1:]))
         for end in constants.near(1e-6, 1e6):
             yield attrs.evolve(self, target=(-end, end))
 
@@ -362,6 +372,13 @@ def _box(columns: int) -> tuple[tuple[str, str, Any], ...]:
     return tuple((f"x{j}", "numeric", UNIT) for j in range(columns))
 
 
+#: Names as tables have them: one that begins like the target's, a long one in words, one beyond ASCII.
+_NAMED = (
+    ("y before", "numeric", UNIT),
+    ("Mean of the last thirty measurements, in cm (2019)", "numeric", (0.0, 10.0)),
+    ("größe_λ", "numeric", (2.0, 3.0)),
+)
+
 _MIXED = (("a", "numeric", UNIT), ("g", "categorical", ("u", "v", "w")), ("d", "date", (0.0, 4000.0)))
 
 TABLES: tuple[TableRecipe, ...] = (
@@ -395,6 +412,8 @@ TABLES: tuple[TableRecipe, ...] = (
     TableRecipe(columns=_box(24), records=40),
     TableRecipe(epsilon=1e-7, delta=1e-12),
     TableRecipe(structure="all equal", records=30),
+    TableRecipe(columns=_NAMED, structure="corner"),
+    TableRecipe(columns=_NAMED[::-1], structure="corner", relation=REPLACE),
 )
 
 #: With which each word is tried that an option lists: it may choose another method.
@@ -556,9 +575,11 @@ class HistoryRecipe:
         """Yield this with one field at a constant."""
         relation = self.relation
         small, gaussian = PureDP(0.01, relation), Gaussian(20.0, relation)
-        for count in constants.whole(2, 10**6):
+        for count in constants.whole(2, _OFTEN):
             yield attrs.evolve(self, events=((small, count),))
             yield attrs.evolve(self, events=((gaussian, count),))
+        for count in constants.whole(_OFTEN + 1, _COUNTLESS_TIMES):
+            yield attrs.evolve(self, events=((PureDP(1e-9, relation), count),))
         for epsilon in constants.near(1e-15, 50):
             for make in _EVENTS:
                 yield attrs.evolve(self, events=((make(epsilon, relation), 1),))
@@ -611,6 +632,19 @@ _EVENTS: tuple[Callable[[float, Neighboring], Event], ...] = (
 )
 
 
+def _nested(relation: Neighboring) -> tuple[Event, ...]:
+    """Return events that hold several others, of which the last costs most."""
+    small, large = PureDP(0.1, relation), Laplace(1.0, relation)
+    steps = InSequence((small, large))
+    return (
+        Disjoint(steps, 3),
+        Disjoint(Repeated(large, 4), 2),
+        *([Apart((steps, small))] if relation is ADD_REMOVE else []),
+        InSequence((small, Disjoint(large, 2), Repeated(steps, 2))),
+        PoissonSampled(0.3, steps),
+    )
+
+
 def _of_every_kind(relation: Neighboring) -> tuple[tuple[Event, int], ...]:
     return tuple((make(0.05 * (i + 1), relation), i + 1) for i, make in enumerate(_EVENTS))
 
@@ -632,6 +666,7 @@ HISTORIES: tuple[HistoryRecipe, ...] = (
                 for pair in zip(_of_every_kind(relation), _of_every_kind(relation)[1:], strict=False)
             ),
             (((PoissonSampled(0.2, PureDP(1.0, relation)), 3),), 0),
+            *((((nested, 2),), 0) for nested in _nested(relation)),
             (((PoissonSampled(0.2, Gaussian(2.0, relation)), 3),), 0),
             (((PoissonSampled(0.2, Laplace(2.0, relation)), 1), (Gaussian(2.0, relation), 2)), 0),
             ((), 1001),

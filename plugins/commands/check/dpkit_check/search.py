@@ -35,7 +35,7 @@ def worlds(
     The caller runs each world before it asks for the next, under the watch.
     """
     begun = list(starts)
-    at_constants = [other for start in begun[:2] for other in start.at_constants(constants)]
+    at_constants = [*dict.fromkeys(other for start in begun[:2] for other in start.at_constants(constants))]
     # A long table of constants leaves a quarter of the budget to the variations.
     room = 3 * most // 4
     if len(at_constants) > room:

@@ -97,6 +97,10 @@ class NotApplicable(Exception):
     """A check does not apply to this part; the message says why."""
 
 
+class TooMany(NotApplicable):
+    """A table has more records than the proof of the part is for; a run refuses it."""
+
+
 def require(condition: object, message: str) -> None:
     """Raise ``CheckFailed`` with ``message`` unless ``condition`` holds."""
     if not condition:

@@ -19,7 +19,7 @@ from types import MappingProxyType
 import attrs
 import numpy as np
 
-from dpkit_check.trial import NotApplicable, require
+from dpkit_check.trial import NotApplicable, TooMany, require
 from dpkit_core.arrays import Matrix, Vector
 from dpkit_core.data.columns import Unit
 from dpkit_core.data.dataset import AnyDataset, Dataset, SparseDataset, StreamedDataset
@@ -401,9 +401,12 @@ class Population:
     def placed_pairs(self, rng: np.random.Generator, count: int) -> Iterator[Pair]:
         """Yield pairs of odd and even sizes: at corners but one, or any; what comes or goes is placed.
 
-        First, last, in the middle, or anywhere, by turns.
+        First, last, in the middle, or anywhere, by turns; or first among records close together.
         """
         for number in range(count):
+            if number % 8 == 7:
+                yield self._close_together(rng)
+                continue
             records = (2, 20, 2, 7, 4, 3)[number % 6]
             if number % 6 in (1, 3):
                 yield self.some_corner_pairs(rng, records, 1)[0]
@@ -414,6 +417,28 @@ class Population:
             order = [*np.delete(np.arange(last + 1), pair.row)]
             order.insert(to, pair.row)
             yield Pair(pair.table[order], to, pair.replacement)
+
+    def _close_together(self, rng: np.random.Generator) -> Pair:
+        """Return eight records close together, the last with the least target; one first, with the largest.
+
+        What is fitted to two of them reaches far beyond the bounds, and whoever leaves out an odd record
+        replaces the last by the first.
+        """
+        records = []
+        for place in range(9):
+            record = self.record(rng)
+            for column, cells in zip(self._columns, self._slices, strict=True):
+                bounds = _within(column)
+                if bounds is not None and not flagged(column):
+                    # First and last are above all others, so that lines to them fall and rise.
+                    share = rng.random() if 0 < place < 8 else 1.0
+                    record[cells] = bounds[0] + (bounds[1] - bounds[0]) * share / 10
+            low, high = _within(self._columns[-1]) or (-1.0, 1.0)
+            record[-1] = (low + high) / 2
+            records.append(record)
+        records[0][-1], records[-1][-1] = high, low
+        replace = self.schema.neighboring is Neighboring.REPLACE_ONE
+        return Pair(np.array(records), 0, records[1].copy() if replace else None)
 
     def person_pairs(self, rng: np.random.Generator, most: int, count: int) -> Iterator[Pair]:
         """Yield pairs of tables of which one has ``most`` records of one person more.
@@ -667,21 +692,48 @@ def streamed(data: Dataset, schema: Schema) -> StreamedDataset:
 FORMS: Mapping[str, Callable[[Dataset, Schema], AnyDataset]] = {"sparse": sparse, "streamed": streamed}
 
 
+def presented(part: object, data: AnyDataset, schema: Schema) -> AnyDataset:
+    """Return a table as a run would give it to a part: dense, unless the part takes other forms alone.
+
+    Raises
+    ------
+    TooMany
+        If a run would refuse a table of so many records.
+    """
+    require_number(part, data.records)
+    others = [form for form in getattr(type(part), "forms", ()) if form in ("dense", *FORMS)]
+    if not isinstance(data, Dataset) or not others or "dense" in others:
+        return data
+    return FORMS[others[0]](data, attrs.evolve(schema, unit=None))
+
+
+def require_number(part: object, records: int) -> None:
+    """Raise ``TooMany`` where the proof of a part is for fewer records."""
+    if records > (most := largest(part, records)):
+        raise TooMany(f"the proof of the part is for at most {most} records")
+
+
+def largest(part: object, records: int) -> int:
+    """Return ``records``, or how many the proof of a part is for, if that is less."""
+    most = getattr(part, "most_records", None)  # it may follow from public options
+    return min(records, most) if type(most) is int else records
+
+
 def accepted_forms(part: type) -> list[str]:
     """Return the forms of tables besides dense that a class of parts declares.
 
     Raises
     ------
     CheckFailed
-        If ``forms`` lacks ``dense``, for another part than a scorer of iterates, or names another form.
+        If ``forms`` names another form, or none.
     NotApplicable
         If there are none.
     """
     forms = tuple(getattr(part, "forms", ("dense",)))
     known = {"dense", *FORMS, ITERATES, BATCHES}
     require(
-        ("dense" in forms or forms == (ITERATES,)) and set(forms) <= known,
-        f"forms is {forms}; it must include dense, and may include {' and '.join(FORMS)}",
+        forms and set(forms) <= known,
+        f"forms is {forms}; it may include dense, {' and '.join(FORMS)}",
     )
     others = [form for form in forms if form in FORMS]
     if not others:

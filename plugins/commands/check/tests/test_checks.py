@@ -100,7 +100,11 @@ class FirstBlockOnly(Sums):
         return np.clip(next(data.read(data.features)).X, 0, 1).sum(axis=0)
 
 
-class NotEvenDense(Sums):
+class OfAnotherForm(Sums):
+    forms = ("dense", "columns")
+
+
+class SparseAlone(Sums):
     forms = ("sparse",)
 
 
@@ -166,12 +170,17 @@ def test_forms_of_data_that_agree_pass():
         (UnclippedIfSparse, "when sparse"),
         (UnclippedIfSparseAndLong, "when sparse"),
         (FirstBlockOnly, "when streamed"),
-        (NotEvenDense, "must include dense"),
+        (OfAnotherForm, "it may include dense, sparse and streamed"),
     ],
 )
 def test_forms_of_data_that_disagree_fail(part, words):
     with pytest.raises(CheckFailed, match=words):
         run_one(part, "forms_agree")
+
+
+def test_a_scorer_of_one_form_alone_is_given_that():
+    for name in ("forms_agree", "releases_keep_their_plan", "sensitivity_add_remove"):
+        assert run_one(SparseAlone, name).samples > 0
 
 
 def test_a_form_that_a_scorer_does_not_accept_is_not_handed_to_it():

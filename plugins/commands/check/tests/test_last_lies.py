@@ -320,10 +320,21 @@ class HalfOfEverySecond(EverySecond):
     others: ClassVar[float] = 0.5
 
 
-def test_features_left_out_by_their_place_are_public_and_others_are_compared():
+class ShiftedByOne(EverySecond):
+    """The scores of each feature are given to the next."""
+
+    others: ClassVar[float] = 1.0
+
+    def prepare(self, data, plan, meter, /):
+        ask = super().prepare(data, plan, meter)
+        return lambda selected: np.roll(ask(selected), 1)
+
+
+def test_what_a_place_adds_is_public_and_the_scores_of_another_feature_are_not():
     run_one(EverySecond, "scores_follow_the_features")
-    with pytest.raises(CheckFailed, match=r"the score of . is .* in the order a, b, c, d"):
-        run_one(HalfOfEverySecond, "scores_follow_the_features")
+    run_one(HalfOfEverySecond, "scores_follow_the_features")
+    with pytest.raises(CheckFailed, match=r"those are the scores of . with the columns in the order a, b"):
+        run_one(ShiftedByOne, "scores_follow_the_features")
 
 
 @attrs.frozen

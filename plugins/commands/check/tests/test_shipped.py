@@ -22,14 +22,6 @@ SHIPPED = [ref for ref in REGISTRY.refs() if ref.distribution.startswith("dpkit-
 FIRST = {"basic", "kendall", "peel", "rdp", "tukey"}
 
 
-#: Code of shipped parts that no attack of the default kit reaches and no line excuses: it may only shrink.
-NOT_ATTACKED = {
-    "sgbdt": {
-        "sgbdt.py needs not (self.depth)",
-        "sgbdt.py needs settings.charged is not None",
-        "sgbdt.py needs not (self.batches == 1)",
-    },
-}
 QUICK = {"basic", "exact", "ols", "rdp", "spearman"}
 
 
@@ -71,8 +63,7 @@ def test_all_code_of_a_shipped_part_is_attacked_or_says_why_not(name):
     report = report_of(name)
     assert report.ok, failures(report)
     assert report.reach.not_read == ()
-    found = {f"{Path(place.file).name} needs {place.needs}" for place in report.reach.unreached}
-    assert found <= NOT_ATTACKED.get(name, set())
+    assert [f"{Path(place.file).name} needs {place.needs}" for place in report.reach.unreached] == []
 
 
 def test_a_model_that_is_certain_on_equal_records_is_no_false_alarm():

@@ -239,7 +239,7 @@ class FrankWolfeRegressor:
     form: str = attrs.field(default="residuals", validator=attrs.validators.in_(("residuals", "gram")))
     residual_clip: float = attrs.field(default=0.25, converter=float, validator=length)
     intercept: bool = attrs.field(default=True, validator=attrs.validators.instance_of(bool))
-    rounds: int = attrs.field(default=100, validator=whole_number(1, MOST_ROUNDS))
+    rounds: int = attrs.field(default=100, validator=whole_number(1, MOST_ROUNDS), metadata={"checked": 12})
     steps: str = attrs.field(default="average", validator=attrs.validators.in_(tuple(STEPS)))
     loss: str = attrs.field(default="squared", validator=attrs.validators.in_(("squared", "logistic")))
     every: int = attrs.field(default=10, validator=whole_number(1))

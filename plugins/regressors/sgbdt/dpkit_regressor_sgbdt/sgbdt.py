@@ -413,6 +413,7 @@ class SgbdtRegressor:
         *counts, gradients = _deviations(settings.round)
         records = WORTHWHILE * gradients / math.sqrt(settings.rounds * settings.batches)
         if counts:
+            # kit: unreachable, with noisy counts the kit tries a given depth
             records = max(records, 2 * counts[0] * 2 ** (self.depth or DEPTHS[0]))
         return records / self.rate * (1 if settings.charged is not None else settings.batches)
 

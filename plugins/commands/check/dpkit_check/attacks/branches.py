@@ -26,16 +26,16 @@ import attrs
 import numpy as np
 
 from dpkit_check.attacks.draws import share
-from dpkit_check.cases.parts import chooses, class_of, each_variant, kind_of, two_options
+from dpkit_check.cases.parts import chooses, class_of, each_variant, kind_of, together, two_options
 from dpkit_check.cases.plans import REFUSALS, denial, failure_allowed
-from dpkit_check.cases.regressors import RegressorCase, filtered, served
+from dpkit_check.cases.regressors import RegressorCase, filtered, left_of, served
 from dpkit_check.cases.scenes import Case, judged
 from dpkit_check.cases.scenes import Pair as Worlds
 from dpkit_check.cases.scorers import ScorerCase
 from dpkit_check.cases.selectors import SelectorCase, planned_selection
 from dpkit_check.climb import NORMS, ROUNDING
 from dpkit_check.instrument import Transcript
-from dpkit_check.options import options_of
+from dpkit_check.options import fields_of, keyword_of, options_of
 from dpkit_check.paid import planned_delta, unpaid
 from dpkit_check.products import NoLaw, Product, product_of
 from dpkit_check.reading import watched
@@ -54,7 +54,16 @@ from dpkit_check.recipes import (
     told,
 )
 from dpkit_check.search import worlds
-from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
+from dpkit_check.trial import (
+    CheckFailed,
+    Evidence,
+    Factory,
+    NotApplicable,
+    TooMany,
+    Trial,
+    attack,
+    require,
+)
 from dpkit_check.worlds import FORMS as FORMED
 from dpkit_check.worlds import Population, takes_classes
 from dpkit_core.arrays import Matrix
@@ -66,7 +75,6 @@ from dpkit_core.privacy import events
 from dpkit_core.privacy.budget import Budget, Neighboring
 from dpkit_core.privacy.events import Event
 from dpkit_core.protocols import Accountant, Refusal
-from dpkit_core.release.kinds import rebuilt
 
 #: Worlds of a run: scores and tables that are scored are cheap, fits and exact totals are not.
 WORLDS = {"scorer": 500, "selector": 500, "regressor": 240, "accountant": 50}
@@ -119,7 +127,7 @@ def check_every_branch_keeps_the_law(make: Factory[Any], trial: Trial) -> Eviden
             if kind != "accountant":
                 _construct(make, variants)
             if kind == "regressor" and isinstance(make(), Forecasting):
-                for one, recipe in ((one, TABLES[0]) for one in each_variant(make)):
+                for one, recipe in ((one, TABLES[0]) for one in variants):
                     case = served(one, recipe.schema(), Budget(recipe.epsilon, recipe.delta))
                     if isinstance(case, RegressorCase):
                         _foretell(one, case)
@@ -133,6 +141,8 @@ def check_every_branch_keeps_the_law(make: Factory[Any], trial: Trial) -> Eviden
                 tried += 1
                 try:
                     reached = law(variants, world, tried)
+                except TooMany:
+                    continue
                 except CheckFailed as failure:
                     plainest, failure = _shrunk(partial(law, variants, tried=tried), world, failure)
                     failure.args = (f"world {tried}{told(plainest)}: {failure}",)
@@ -154,7 +164,7 @@ def _all_variants(
     """Return what makes the part, with which options; and on what those are tried that choose a method."""
     if kind == "accountant":
         return (make,), {}
-    variants = (*each_variant(make), *two_options(make), *_by_words(make, constants))
+    variants = (*each_variant(make), *two_options(make), *together(make), *_by_words(make, constants))
     if kind == "selector":
         return variants, {}
     methods: dict[int, Sequence[Any]] = {v: METHODS for v, one in enumerate(variants) if chooses(one, make)}
@@ -190,9 +200,9 @@ def _affordable(make: Factory[Any], most: int) -> int:
 def _by_words(make: Factory[Any], constants: Constants) -> list[Factory[Any]]:
     """Return what makes the part with a word of its code as a text option that lists no values."""
     part, found = make(), list[Factory[Any]]()
-    for field in attrs.fields(type(part)) if attrs.has(type(part)) else ():
-        name = field.alias or field.name
-        if not field.init or not isinstance(getattr(part, field.name), str) or field.validator is not None:
+    for field in fields_of(type(part)):
+        name, checked = keyword_of(field), getattr(field, "validator", None)
+        if not field.init or not isinstance(getattr(part, field.name), str) or checked is not None:
             continue
         for word in (*constants.words, 0, 1, 3):
             other = partial(make, **{name: word})
@@ -209,10 +219,10 @@ def _at_one(make: Factory[Any]) -> list[Factory[Any]]:
         if not chooses(one, make):
             continue
         part = one()
-        for field in attrs.fields(type(part)) if attrs.has(type(part)) else ():
+        for field in fields_of(type(part)):
             value = getattr(part, field.name)
             if field.init and type(value) is float and 0 < value < 1:
-                other = partial(one, **{field.alias or field.name: 1.0})
+                other = partial(one, **{keyword_of(field): 1.0})
                 with suppress(Exception):  # the part says which values it accepts
                     other()
                     found.append(other)
@@ -368,7 +378,7 @@ def _both(case: Case, pair: Worlds, run: Callable[[Any], Any]) -> tuple[Any, Any
     for world in pair[:2]:
         try:
             outcomes.append(run(world))
-        except CheckFailed:
+        except (CheckFailed, NotApplicable):
             raise
         except Exception as error:
             raised.append(error)
@@ -478,7 +488,7 @@ def _two_runs(case: Case, pair: Worlds, form: str, first: Transcript, second: Tr
 
 def _as_documented(model: Any) -> Any:
     """Return the model made of its document; fail where it predicts otherwise than the fitted one."""
-    again = rebuilt(model)
+    again = left_of(model)
     rows = np.linspace(-1.0, 1.0, 3 * len(model.features)).reshape(3, -1)
     ones, others = model.predict(rows), again.predict(rows)
     require(
@@ -569,7 +579,10 @@ def _regressor_law(  # noqa: PLR0911 - one for each reason why there is nothing 
         if not isinstance(streaming, RegressorCase):
             return None
         streams = _streams(made[0], world)
-        return draws_keep_the_law(streaming, streams, seed=world.seed, samples=tried)
+        return max(
+            draws_keep_the_law(one, streams, seed=world.seed, samples=tried)
+            for one in (streaming, *filtered(make, streaming))
+        )
     return draws_keep_the_law(
         case, made[1], seed=world.seed, pushed=_pushed(world, case), form=form, samples=tried
     )

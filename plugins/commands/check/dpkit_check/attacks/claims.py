@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import inspect
 import pickle
 
@@ -9,7 +11,8 @@ import attrs
 
 from dpkit_check.attacks.elsewhere import SLOW_TO_IMPORT, imported
 from dpkit_check.cases.parts import class_of, kinds_of
-from dpkit_check.trial import AnyPart, CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
+from dpkit_check.options import fields_of
+from dpkit_check.trial import AnyPart, Evidence, Factory, NotApplicable, Trial, attack, require
 from dpkit_core.pipeline.parts import option_fields
 from dpkit_core.plugins.promises import faults_of, is_supported
 from dpkit_core.protocols import API, API_FLOOR
@@ -32,22 +35,25 @@ def check_protocol(make: Factory[AnyPart], trial: Trial) -> Evidence:
 
 @attack("static")
 def check_options_are_frozen_data(make: Factory[AnyPart], trial: Trial) -> Evidence:
-    """A part is a frozen attrs object: equal if its options are, hashable, picklable, immutable.
+    """An attrs class or a dataclass is frozen: equal if its options are, picklable, immutable.
+
+    A plain class has no options that a certificate could show, so nothing is asked of it here.
 
     If this fails: decorate the class with ``attrs.frozen`` and declare each option as a field. Keep no state
     between calls: return what depends on the data from ``prepare``, ``select`` or ``fit``.
     """
     part, twin = make(), make()
     cls = type(part)
-    if not attrs.has(cls):
-        raise CheckFailed(f"{cls.__qualname__} is not an attrs class; use @attrs.frozen")
+    if not (attrs.has(cls) or dataclasses.is_dataclass(cls)):
+        return Evidence("a plain class, without options")
     require(part == twin, "two parts with the same options are not equal")
-    require(hash(part) == hash(twin), "two equal parts have different hashes")
+    with contextlib.suppress(TypeError):  # an option may be a list; nothing needs its hash
+        require(hash(part) == hash(twin), "two equal parts have different hashes")
     require(pickle.loads(pickle.dumps(part)) == part, "a part is not equal to its pickled copy")
-    for field in attrs.fields(cls):
+    for field in fields_of(cls):
         try:
             setattr(part, field.name, getattr(part, field.name))
-        except attrs.exceptions.FrozenInstanceError:
+        except AttributeError:  # that of attrs and that of dataclasses are of this kind
             continue
         require(False, f"option {field.name} can be changed after the part is made; use @attrs.frozen")
     return Evidence(f"options: {', '.join(f.name for f in option_fields(cls)) or 'none'}")

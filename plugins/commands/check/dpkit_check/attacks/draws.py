@@ -25,7 +25,16 @@ from dpkit_check.cases.selectors import MOVES, SelectorCase, claimed_selection
 from dpkit_check.climb import jumps, repeating
 from dpkit_check.instrument import Transcript, given
 from dpkit_check.paid import MOST_RUNS, certain, planned_delta
-from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
+from dpkit_check.trial import (
+    CheckFailed,
+    Evidence,
+    Factory,
+    NotApplicable,
+    TooMany,
+    Trial,
+    attack,
+    require,
+)
 from dpkit_check.worlds import Pair, Population
 from dpkit_core.arrays import Matrix
 from dpkit_core.data.dataset import Dataset
@@ -81,7 +90,7 @@ def check_own_release_is_covered(make: Factory[Scorer], trial: Trial) -> Evidenc
             pairs += population.first_pairs(rng, PLACED_PAIRS * trial.effort)
             pairs += [population.pair(rng, records) for records in COUNTS]
             if relation is Neighboring.ADD_OR_REMOVE_ONE:
-                pairs += _draws_that_jump(case, repeating(population, rng), trial.seed)
+                pairs += _draws_that_jump(case, repeating(population, rng, case.part), trial.seed)
         tried: list[tuple[Pair, Sequence[float]]] = [(pair, ()) for pair in pairs]
         if not failure_allowed(case.plan):
             few = population.some_corner_pairs(rng, 1, len(PUSHED) * trial.effort)
@@ -164,7 +173,7 @@ def _fits_covered(make: Factory[Regressor], trial: Trial) -> Evidence:
                 if relation is Neighboring.ADD_OR_REMOVE_ONE and not watched:
                     watched = True
                     few = max(1, case.affordable(WATCHED)) * trial.effort
-                    growing = [*itertools.islice(repeating(population, rng), few)]
+                    growing = [*itertools.islice(repeating(population, rng, case.part), few)]
                     pairs += _draws_that_jump(case, growing)
         for tables in pairs:
             samples += 1
@@ -226,6 +235,8 @@ def covered(
     first = Transcript(list(map(given, answers)), pushed=pushed, seed=seed)
     try:
         return _covered(case, pair, first)
+    except TooMany:
+        return 0.0
     except CheckFailed:
         delta = planned_delta(case.plan) if first.own else 0.0
         if not delta or first.opaque or certain(delta) > MOST_RUNS:

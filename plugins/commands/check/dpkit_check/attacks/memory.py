@@ -14,7 +14,7 @@ import numpy as np
 
 from dpkit_check.cases.parts import each_variant, kind_of
 from dpkit_check.cases.plans import denial
-from dpkit_check.cases.regressors import RegressorCase, served
+from dpkit_check.cases.regressors import RegressorCase, left_of, served
 from dpkit_check.cases.scorers import ScorerCase
 from dpkit_check.cases.selectors import SelectorCase, planned_selection
 from dpkit_check.fresh import Fresh, NothingAnswers
@@ -28,7 +28,7 @@ from dpkit_core.pipeline.parts import FORMS, forms_of
 from dpkit_core.privacy.budget import Budget
 from dpkit_core.privacy.events import Gaussian
 from dpkit_core.protocols import Refusal
-from dpkit_core.release.kinds import canonical, read_model, rebuilt
+from dpkit_core.release.kinds import canonical, read_model
 from dpkit_core.text import number_of
 
 Recipe: TypeAlias = TableRecipe | ScoresRecipe | HistoryRecipe
@@ -199,7 +199,8 @@ def _outcome(case: Any, recipe: Any, other: Other) -> Released:
                 model, again = outcome
                 found, rows = canonical(model.to_document()), np.asarray(data.X)
                 own = getattr(type(model), "from_document", None)
-                told, values = (found, own if callable(own) else None), np.asarray(again.predict(rows))
+                told = None if again is model else (found, own if callable(own) else None)
+                values = np.asarray(again.predict(rows))
         case _:
             charged = recipe.charged()
             for event, count in charged[: (len(charged) + 1) // 2] if other else charged:
@@ -209,7 +210,7 @@ def _outcome(case: Any, recipe: Any, other: Other) -> Released:
 
 
 def _both_models(model: Any) -> tuple[Any, Any]:
-    return model, rebuilt(model)
+    return model, left_of(model)
 
 
 def _scores(recipe: ScoresRecipe, other: Other) -> list[Vector]:

@@ -347,7 +347,7 @@ def _jumps(case: ScorerCase, rng: np.random.Generator) -> list[Pair]:
 
     return [
         pair
-        for table in repeating(population, rng)
+        for table in repeating(population, rng, case.part)
         for pair in jumps(
             table,
             partial(scores, table=table),

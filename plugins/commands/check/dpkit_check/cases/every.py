@@ -20,7 +20,7 @@ from dpkit_check.cases.selectors import SHAPES, SelectorCase, claimed_selection,
 from dpkit_check.instrument import Answers
 from dpkit_check.reference import ReferenceRegressor, ReferenceScorer, ReferenceSelector
 from dpkit_check.trial import Evidence, Factory, NotApplicable, Trial
-from dpkit_check.worlds import PERSON, Population, box, schemas
+from dpkit_check.worlds import PERSON, Population, box, largest, presented, schemas
 from dpkit_core.arrays import Vector
 from dpkit_core.data.dataset import Dataset
 from dpkit_core.errors import CannotCompose
@@ -125,8 +125,11 @@ class Composition:
 
     def run(self, data: Dataset, randomness: Randomness, progress: Any = None) -> Release:
         """Return the release of one run."""
+        shown: Any = data
+        for part in self.plan.parts:
+            shown = presented(part.instance, shown, self.plan.schema)
         # No observer: these are no releases of anything, and a ledger must not count them.
-        return self.plan.run(data, randomness=randomness, observers=Observers(()), progress=progress)
+        return self.plan.run(shown, randomness=randomness, observers=Observers(()), progress=progress)
 
 
 def composed(make: Factory[Any], trial: Trial) -> Iterator[Composition]:
@@ -150,7 +153,8 @@ def composed(make: Factory[Any], trial: Trial) -> Iterator[Composition]:
                         yield str(error)
                         continue
                     population, rng = Population(schema), np.random.default_rng(trial.seed)
-                    pair = population.datasets(population.pair(rng, records))
+                    fewer = largest(parts.get(kind), records + 1) - 1
+                    pair = population.datasets(population.pair(rng, max(fewer, 1)))
                     yield Composition(plan, accountant, pair)
                     break
 

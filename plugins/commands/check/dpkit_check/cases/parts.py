@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -80,6 +81,36 @@ def chooses(one: Factory[Any], make: Factory[Any]) -> bool:
     known = options_of(make)
     set_anew = [value for name, value in options_of(one).items() if name not in known or known[name] != value]
     return bool(set_anew) and all(isinstance(value, str) for value in set_anew)
+
+
+#: Pairs of options that are tried with other values at once.
+_TOGETHER = 12
+
+
+def together(make: Factory[Any]) -> list[Factory[Any]]:
+    """Return what makes the part with other values of two options at once, and of all that go together."""
+    known = options_of(make)
+    others: dict[str, Any] = {}
+    for one in each_variant(make)[1:]:
+        for name, value in options_of(one).items():
+            if name not in known or known[name] != value:
+                others.setdefault(name, value)
+    pairs = [*itertools.islice(itertools.combinations(others, 2), _TOGETHER)]
+    found = [made for names in pairs if (made := _made(make, {name: others[name] for name in names}))]
+    most: Factory[Any] | None = None
+    for name, value in others.items() if len(others) > 2 else ():
+        most = _made(most or make, {name: value}) or most
+    return [*found, *([most] if most else [])]
+
+
+def _made(make: Factory[Any], options: dict[str, Any]) -> Factory[Any] | None:
+    """Return what makes the part with these options; None where it does not accept them."""
+    other = functools.partial(make, **options)
+    try:
+        other()
+    except Exception:  # the part says which values it accepts
+        return None
+    return other
 
 
 def two_options(make: Factory[Any]) -> list[Factory[Any]]:

@@ -26,7 +26,17 @@ from dpkit_check.cases.scenes import (
 )
 from dpkit_check.instrument import AllAsked, Answers, Transcript, opened
 from dpkit_check.trial import CheckFailed, Factory, NotApplicable, Trial, require
-from dpkit_check.worlds import Population, box, classified, lattice, of_persons, schemas, takes_classes
+from dpkit_check.worlds import (
+    Population,
+    box,
+    classified,
+    lattice,
+    of_persons,
+    presented,
+    require_number,
+    schemas,
+    takes_classes,
+)
 from dpkit_core.arrays import Matrix, Vector
 from dpkit_core.data.dataset import AnyDataset, Dataset
 from dpkit_core.data.schema import Schema
@@ -38,7 +48,7 @@ from dpkit_core.pipeline.units import for_units
 from dpkit_core.privacy.budget import Budget, Neighboring
 from dpkit_core.privacy.events import Filtered
 from dpkit_core.protocols import Accountant, Refusal, Regressor, Request, StagePlan
-from dpkit_core.release.kinds import canonical, rebuilt
+from dpkit_core.release.kinds import OpaqueModel, canonical, rebuilt
 
 Batches: TypeAlias = Sequence[Matrix]
 """The records of each batch, the target last."""
@@ -54,6 +64,16 @@ EASY_DRAWS = 25
 
 # Features that were selected, of a schema whose bounds all differ: which, and in which order, is not planned.
 _SELECTED = ((1,), (3, 1))
+
+
+def left_of(model: Any) -> Any:
+    """Return what leaves of a model: made of its document, or itself where nothing here reads its kind.
+
+    Such a model is released all the same, and predicts where its kind is installed.
+    """
+    again = rebuilt(model)
+    unread = isinstance(again, OpaqueModel) and not hasattr(type(model), "from_document")
+    return model if unread else again
 
 
 @attrs.frozen(eq=False)
@@ -130,7 +150,7 @@ class RegressorCase:
         self,
         world: AnyDataset | Batches,
         by: Answers | Randomness,
-        leave: Callable[[Any], Any] = rebuilt,
+        leave: Callable[[Any], Any] = left_of,
     ) -> tuple[Any, tuple[Draw, ...]]:
         """Return what would leave a run, a refusal or the model made of its document, and the draws made.
 
@@ -143,13 +163,17 @@ class RegressorCase:
             model has no document of plain data that it can be made of again.
         """
         meter = opened(by, self.plan, self.schema.neighboring)
+        shown: Any = world
+        if isinstance(world, Sequence):
+            require_number(self.part, sum(map(len, world)))
+        else:
+            shown = presented(self.part, world, self.schema)
+            shown = shown.select(self.columns) if self.columns else shown
         with keeping_plan():
-            shown: Any = world
             if isinstance(world, Sequence):
                 shown = self._arriving(world, meter)
             else:
                 meter.arrive(world.records)
-                shown = world.select(self.columns) if self.columns else world
             outcome = self.part.fit(shown, self.plan, meter.window)
             meter.finish(refused=isinstance(outcome, Refusal))
         if isinstance(outcome, Refusal):
@@ -186,13 +210,13 @@ class RegressorCase:
         return None if isinstance(outcome, Refusal) else outcome, made
 
     def sample(self, data: Dataset, seeds: Iterable[int]) -> Matrix:
-        """Return one row per run: whether it was refused, then all released numbers (0 after a refusal)."""
+        """Return one row per run: whether it was refused, then all released numbers, and 0 for the others."""
         numbers = [self.numbers(data, Answers(seed))[0] for seed in seeds]
-        width = max((len(row) for row in numbers if row is not None), default=0)
-        blank = np.zeros(width)
-        return np.array(
-            [np.append(row is None, blank if row is None else row) for row in numbers], dtype=float
-        )
+        rows = [np.zeros(0) if row is None else row for row in numbers]
+        sample = np.zeros((len(rows), 1 + max(map(len, rows), default=0)))
+        for row, one, filled in zip(numbers, rows, sample, strict=True):
+            filled[0], filled[1 : 1 + len(one)] = row is None, one
+        return sample
 
     def samples(self, pair: Pair, runs: int, seed: int = 0, *, apart: bool = True) -> tuple[Matrix, Matrix]:
         """Return ``runs`` runs on each of two tables, with seeds from ``seed`` on, which they may share.
@@ -359,7 +383,8 @@ def _first_served(make: Factory[Regressor], budget: Budget, neighboring: Neighbo
 def filtered(make: Factory[Regressor], case: RegressorCase) -> Iterator[RegressorCase]:
     """Yield what the regressor plans for an accountant with accounts of records, if that is a filter."""
     for maker in accountants(("individual_filter",))[1:]:
-        found = _regression(make, maker, case.schema, case.request.k, case.request.budget)
+        request = case.request
+        found = _regression(make, maker, case.schema, request.k, request.budget, request.batches)
         if isinstance(found, RegressorCase) and any(isinstance(e, Filtered) for e in found.plan.events):
             yield attrs.evolve(found, sizes=case.sizes)
 

@@ -17,7 +17,7 @@ from dpkit_check.cases.scenes import Document, beside_tables, documented, rows_o
 from dpkit_check.instrument import AllAsked, Answers, Blind, Transcript, opened
 from dpkit_check.reference import ReferenceAccountant
 from dpkit_check.trial import Factory, NotApplicable, Trial, require
-from dpkit_check.worlds import Population, classified, lattice, schemas, takes_classes
+from dpkit_check.worlds import Population, classified, lattice, presented, schemas, takes_classes
 from dpkit_core.arrays import Vector
 from dpkit_core.data.dataset import Dataset
 from dpkit_core.data.schema import Schema
@@ -94,8 +94,9 @@ class ScorerCase:
         """Return what scores a table after the release of the scorer's own, and the draws made."""
         meter = opened(by, self.plan, self.schema.neighboring)
         meter.arrive(data.records)
+        shown: Any = presented(self.part, data, self.schema)
         with keeping_plan():
-            scored = self.part.prepare(data, self.plan, meter.window)
+            scored = self.part.prepare(shown, self.plan, meter.window)
             if finish:
                 meter.finish()
         return lambda picked: np.asarray(scored(picked), dtype=np.float64), meter.draws  # as a run takes them
