@@ -44,9 +44,6 @@ RECORDS, COLUMNS, SCORED, ROUNDS = 4100, 150, 400, 14
 #: More than any part takes.
 COUNTLESS = 2**40
 
-# Of a name.
-_LETTERS = 200
-
 # How often an event is charged.
 _OFTEN, _COUNTLESS_TIMES = 10**6, 2**31
 
@@ -270,7 +267,7 @@ class TableRecipe:
                 for j, (lower, upper) in bounds.items():
                     table[:, j] = upper - (upper - lower) * 1e-3 * rng.random(n)
 
-    def at_constants(self, constants: Constants) -> Iterator[TableRecipe]:  # noqa: PLR0912 - one case for each field
+    def at_constants(self, constants: Constants) -> Iterator[TableRecipe]:
         """Yield this with one field at a constant."""
         for records in constants.whole(1, RECORDS):
             yield attrs.evolve(self, records=records, seed=records)
@@ -294,8 +291,6 @@ class TableRecipe:
             for name in (word, f"{word}x", f"x{word}"):
                 if name not in {"y", *(column for column, *_ in self.columns[1:])}:
                     yield attrs.evolve(self, columns=((name, *self.columns[0][1:]), *self.columns[1:]))
-        for length in constants.whole(4, _LETTERS):
-            yield attrs.evolve(self, columns=(("n" * length, *self.columns[0][1:]), *self.columns[1:]))
         for end in constants.near(1e-6, 1e6):
             yield attrs.evolve(self, target=(-end, end))
 
