@@ -116,6 +116,14 @@ PICTURES = {
     "beside": Dots(
         "beside", "median R² on held-out diamonds, epsilon 1", {"R², median": "R²"}, name=("fit",)
     ),
+    "elsewhere": Dots(
+        "elsewhere",
+        "epsilon, by two tables that differ in one record",
+        {"claimed": "claimed", "proved": "proved (at least)"},
+        high=5.0,
+        only={"fault": "proved"},
+        name=("function",),
+    ),
     "speed": Dots(
         "speed",
         "processor time of the alternative over dpkit's",

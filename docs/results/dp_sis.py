@@ -112,9 +112,8 @@ def prepare(plan: Plan, data: Dataset) -> Callable[[Sequence[int]], Vector]:
 
 def select(plan: Plan, prepared: Callable[[Sequence[int]], Vector], seed: int) -> list[int]:
     """Return what the plan's selector picks from scores that are prepared, as the composer does."""
-    stage, pipeline = plan.stage("selection"), plan.assembly
+    stage = plan.stage("selection")
     assert stage is not None
-    assert pipeline.assembly.scorer is not None
     meter = StageMeter("selection", stage.plan, plan.schema.neighboring, Randomness.from_seed(seed))
     candidates = np.ones(len(prepared(())), dtype=bool)
     picked: list[int] = []

@@ -146,9 +146,11 @@ def score_of_numbers(
         neighboring=neighboring,
         planned=1,
     )
-    center, cap, beyond = _capped(cells, bounds or (-math.inf, math.inf))
+    within = bounds or (-math.inf, math.inf)
+    center, cap, beyond = _capped(cells, within)
     found = cells.found and 0 < cap < math.inf
-    rows = functools.partial(score_rows, predict=predict, center=center, cap=cap if found else 1.0)
+    cap_or_1 = cap if found else 1.0
+    rows = functools.partial(score_rows, predict=predict, center=center, cap=cap_or_1, bounds=within)
     multiplier = events[-1].noise_multiplier
     moments = gaussian_second_moment(
         meter, data, rows, SIZE, norm=NORM, noise_multiplier=multiplier, neighboring=neighboring
@@ -191,10 +193,17 @@ def _capped(cells: Cells, bounds: tuple[float, float]) -> tuple[float, float, fl
     return center, cap, max(0.0, float(1 - ends[1] + ends[0]))
 
 
-def score_rows(block: Block, predict: Predictor, center: float, cap: float) -> Matrix:
-    """Return v of each record."""
-    u = np.clip((block.y - center) / cap, -1, 1)
-    error = np.fmin(np.abs(block.y - predict(block.X)) / cap, 1)  # which is 1 for NaN
+def score_rows(
+    block: Block,
+    predict: Predictor,
+    center: float,
+    cap: float,
+    bounds: tuple[float, float] = (-math.inf, math.inf),
+) -> Matrix:
+    """Return v of each record; targets beyond their public bounds count as these, as in fits."""
+    y = np.clip(block.y, *bounds)
+    u = np.clip((y - center) / cap, -1, 1)
+    error = np.fmin(np.abs(y - predict(block.X)) / cap, 1)  # which is 1 for NaN
     weight = math.sqrt(WEIGHT_OF_TARGET)
     columns = [np.ones(len(u)), weight * u, weight * u * u, math.sqrt(WEIGHT_OF_ERROR) * error * error]
     return np.column_stack(columns)

@@ -206,8 +206,10 @@ def tick_costs(contributions: Sequence[npt.NDArray[np.int64]], event: Sums) -> I
     precision = math.fsum((1 / multiplier) ** 2 for multiplier in multipliers)
     total = np.zeros(())
     for column, scale in zip(contributions, deviations(multipliers, sensitivities), strict=True):
-        numbers = column.astype(np.float64)
-        total = total + numbers * numbers * (TICKS * (1 + _SLACK) / precision / scale / scale)
+        numbers = np.array(column, np.float64)
+        numbers *= numbers
+        numbers *= TICKS * (1 + _SLACK) / precision / scale / scale
+        total = total + numbers
     # A cost that no account can pay may be any number above TICKS.
     return np.ceil(np.minimum(total, 2.0**61)).astype(np.int64)
 

@@ -199,9 +199,11 @@ class Evaluation:
                 f"If {drawn}, that of the population is between {wider.low:.3g} and {wider.high:.3g}."
             )
         if self.measure == ACCURACY:
-            ranked = self.ranking()
-            if ranked is not None:
-                sentences.append(f"AUC {ranked}, by {CELLS} cells of the probability of a yes.")
+            ranked, wider = self.ranking(), self.ranking(population=True, of_each=of_each)
+            if ranked is not None and wider is not None:
+                drawn = f"; of the population likewise {wider.low:.3g} to {wider.high:.3g}"
+                also = "" if self.records == FITTED else drawn
+                sentences.append(f"AUC {ranked}{also}, by {CELLS} cells of the probability of a yes.")
             return [*sentences, f"Always naming the most frequent class has about {self.most_frequent:.3g}."]
         return [
             *sentences,

@@ -498,7 +498,7 @@ ROWS = {
         k_tukey,
         published_k_tukey,
         40.0,
-        "Kendall's scores",
+        "imports, planning, and Kendall's scores",
         {"n": 100_000, "d": 80, "k": 10},
         {"n": 10_000, "d": 8, "k": 2},
     ),

@@ -245,6 +245,8 @@ def test_the_cap_reaches_no_farther_than_the_public_bounds_of_the_target():
     assert caps[1] <= abs(release.evaluation.center) + 2 < caps[0]
     assert release.evaluation.beyond == 0
     assert release.evaluation.score().low > 0.4
+    far, at = (score_rows(block(y, 0.5), first, 0.0, 2.0, (-2.0, 2.0)) for y in (9.0, 2.0))
+    assert far.tolist() == at.tolist()
 
 
 def test_a_unit_is_on_one_side_and_the_total_is_for_all_its_records():

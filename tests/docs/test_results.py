@@ -1,8 +1,13 @@
 """What the README says about utility is what a page of results says, which names the command that made it."""
 
+import csv
 import re
 import runpy
 from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import binom
 
 ROOT = Path(__file__).parents[2]
 
@@ -18,3 +23,37 @@ def test_the_readme_has_the_table_of_the_results() -> None:
     made = runpy.run_path(str(ROOT / "docs/results/diamonds.py"))
     assert stated == shown
     assert [what for what, _ in stated] == list(made["PIPELINES"])
+
+
+def elsewhere() -> dict:
+    return runpy.run_path(str(ROOT / "docs/results/elsewhere.py"))
+
+
+def test_the_page_of_other_libraries_shows_its_table() -> None:
+    made = elsewhere()
+    with (ROOT / "docs/results/tables/elsewhere.csv").open(encoding="utf-8", newline="") as file:
+        found = [*csv.DictReader(file)]
+    assert made["page_table"](found) in (ROOT / "docs/results/elsewhere.md").read_text(encoding="utf-8")
+
+
+def test_only_faults_with_a_public_thread_are_shown() -> None:
+    made = elsewhere()
+    thread = re.compile(r"https://github\.com/[\w-]+/[\w-]+/(issues|pull)/\d+")
+    assert all(thread.search(row.fault) for row in made["ROWS"] if row.fault or row.attack)
+    found = [dict.fromkeys(made["COLUMNS"], "") | {"claimed": 1, "kit": "not private"} for _ in made["ROWS"]]
+    with pytest.raises(ValueError, match="no public thread is known"):
+        made["page_table"](found)
+
+
+@pytest.mark.parametrize("runs", [5, 300])
+@pytest.mark.parametrize("chance", [0.001, 0.3, 0.9])
+def test_counts_of_an_attack_bound_the_chance_of_its_event(runs: int, chance: float) -> None:
+    made = runpy.run_path(str(ROOT / "docs/results/elsewhere/attacks.py"))
+    counts = np.arange(runs + 1)
+    for up in (False, True):
+        bounds = np.array([made["farthest"](count / runs, runs, up) for count in counts])
+        wrong = bounds < chance if up else bounds > chance
+        assert binom.pmf(counts, runs, chance)[wrong].sum() <= made["LEVEL"] / 2
+    low, high = made["farthest"](0.9, 300, False), made["farthest"](0.1, 300, True)
+    assert made["proved"](270, 30, 300) == np.log(low / high)
+    assert made["proved"](30, 30, 300) == 0

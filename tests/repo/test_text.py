@@ -16,7 +16,8 @@ FORBIDDEN = {
         rb"\b(?:pypi\.org|pythonhosted\.org|anaconda\.org|conda\.io)|artifactory|devpi|/simple/|index-url"
     ),
     "British spelling of a term": re.compile(
-        rb"neighbour|randomis(?:e|ation)|regularis", flags=re.IGNORECASE
+        rb"neighbour|(?<!\.)randomis(?:e|ation)|regularis",  # a method of another library has its own name
+        flags=re.IGNORECASE,
     ),
 }
 BINARY = {".parquet", ".npz", ".png"}

@@ -5,6 +5,7 @@ Each repeats what such a library does, in a few lines and with noise that dpkit 
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import attrs
@@ -23,8 +24,9 @@ from dpkit_core import (
     calibrate_events,
 )
 from dpkit_core.privacy.events import PureDP
+from dpkit_core.privacy.renyi import ORDERS, RenyiCurve
 from zoo.rows import honest, lie
-from zoo.twins import changed, require_bounds, table
+from zoo.twins import Curves, changed, require_bounds, table
 
 WHOSE = "somebody 1.0"
 
@@ -138,6 +140,74 @@ class InAdvance(Borrowed):
         return Kept()
 
 
+class KeptFew(Kept):
+    """So few that two workers soon have others."""
+
+    numbers: ClassVar[list[float]] = []
+
+    def laplace(self, scale: float, size: tuple[int, ...]) -> Any:
+        """Return the next of it."""
+        if not self.numbers:
+            self.numbers.extend(np.random.default_rng().laplace(size=50).tolist())
+        return scale * np.reshape([self.numbers.pop()], size)
+
+
+@lie("forked_workers_differ", "slow")
+class FewInAdvance(Borrowed):
+    """The first few releases of two forked workers have the same noise, and later ones do not."""
+
+    def generator(self, lent):
+        return KeptFew()
+
+
+@honest
+class Between(Borrowed):
+    """Predicts a median: an interval between values, by the exponential mechanism, and a place within it."""
+
+    def generator(self, lent: Any) -> np.random.Generator:
+        """Return the generator of the library."""
+        return lent.generator()
+
+    def release(self, data: Dataset, event: PureDP, generator: np.random.Generator) -> Vector:
+        """Return a number between the bounds, times 100."""
+        low, high = bounds_of(data)
+        ends = np.concatenate([[low], np.sort(np.clip(data.y, low, high)), [high]])
+        # A record moves each rank's distance from the middle by at most one half, or by one.
+        moved = changed(event.neighboring) / 2
+        distances = np.abs(np.arange(len(ends) - 1) - len(data.y) / 2)
+        weights = self.weights(-event.epsilon / (2 * moved) * distances, np.diff(ends))
+        place = int(generator.choice(len(weights), p=weights / weights.sum()))
+        return 100 * np.atleast_1d(ends[place] + np.diff(ends)[place] * self.share(generator))
+
+    def weights(self, utilities: Vector, lengths: Vector) -> Vector:
+        """Return the chances of the intervals, times a factor."""
+        logs = utilities + np.log(lengths, out=np.full(len(lengths), -np.inf), where=lengths > 0)
+        return np.exp(logs - logs.max())
+
+    def share(self, generator: np.random.Generator) -> float:
+        """Return a place within an interval."""
+        return float(generator.random())
+
+
+@lie("randomness_is_the_meters", "slow")
+class PlaceByAnybody(Between):
+    """The place within the interval is drawn from a generator that whoever knows its seed draws from, too."""
+
+    def share(self, generator):
+        return np.random.random()  # noqa: NPY002
+
+
+@lie("models_have_one_shape", "slow")
+class NoneIsLeft(Between):
+    """Chances underflow before they are told apart: the best interval is empty, and no other has a chance."""
+
+    def weights(self, utilities, lengths):
+        chances = np.exp(utilities - utilities.max()) * lengths
+        if not chances.sum():
+            raise RuntimeError("no interval can be chosen")
+        return chances
+
+
 @honest
 class InPairs(Borrowed):
     """Adds up the slopes of pairs of records, shuffled; of an odd number the last is left out."""
@@ -195,3 +265,28 @@ class SharedSlice(ByDoor):
 
     def shares(self, epsilon):
         return epsilon / 2, epsilon / 2, epsilon / 2
+
+
+@lie("never_below_the_exact_law", "default")
+class CurveWithoutTails(Curves):
+    """The Renyi divergence of a pure guarantee is said to be epsilon (a - 1) / a."""
+
+    def curve(self, event):
+        curve = super().curve(event)
+        if not isinstance(event, PureDP):
+            return curve
+        orders = np.array(ORDERS)
+        return RenyiCurve(ORDERS, event.epsilon * (orders - 1) / orders, curve.pure, curve.leaked)
+
+
+@lie("never_below_the_exact_law", "slow")
+class OrdersWithoutEnd(Curves):
+    """Where a delta is tiny, orders are tried of which 1 is no longer subtracted."""
+
+    def epsilon(self, delta, /):
+        known = super().epsilon(delta)
+        if not 0 < delta < 1e-15 or not math.isfinite(known):
+            return known
+        order = 1e16
+        log = -math.inf if order - 1 == order else math.log1p(-1 / order)
+        return max(0.0, min(known, known + log))

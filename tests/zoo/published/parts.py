@@ -230,7 +230,7 @@ ROWS = (
     part(
         "charged to a copy",
         "A copy of the accountant is charged, one for each clone of an estimator; the original stays at 0.",
-        "diffprivlib (sklearn.clone)",
+        "accounts that estimators copy when they are cloned",
         check="check_never_below_the_exact_law",
         false=ChargesTheCopy,
         true=Curves,

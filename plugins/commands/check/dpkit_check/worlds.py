@@ -401,9 +401,12 @@ class Population:
     def placed_pairs(self, rng: np.random.Generator, count: int) -> Iterator[Pair]:
         """Yield pairs of odd and even sizes: at corners but one, or any; what comes or goes is placed.
 
-        First, last, in the middle, or anywhere, by turns.
+        First, last, in the middle, or anywhere, by turns; or first among records close together.
         """
         for number in range(count):
+            if number % 8 == 7:
+                yield self._close_together(rng)
+                continue
             records = (2, 20, 2, 7, 4, 3)[number % 6]
             if number % 6 in (1, 3):
                 yield self.some_corner_pairs(rng, records, 1)[0]
@@ -414,6 +417,28 @@ class Population:
             order = [*np.delete(np.arange(last + 1), pair.row)]
             order.insert(to, pair.row)
             yield Pair(pair.table[order], to, pair.replacement)
+
+    def _close_together(self, rng: np.random.Generator) -> Pair:
+        """Return eight records close together, the last with the least target; one first, with the largest.
+
+        What is fitted to two of them reaches far beyond the bounds, and whoever leaves out an odd record
+        replaces the last by the first.
+        """
+        records = []
+        for place in range(9):
+            record = self.record(rng)
+            for column, cells in zip(self._columns, self._slices, strict=True):
+                bounds = _within(column)
+                if bounds is not None and not flagged(column):
+                    # First and last are above all others, so that lines to them fall and rise.
+                    share = rng.random() if 0 < place < 8 else 1.0
+                    record[cells] = bounds[0] + (bounds[1] - bounds[0]) * share / 10
+            low, high = _within(self._columns[-1]) or (-1.0, 1.0)
+            record[-1] = (low + high) / 2
+            records.append(record)
+        records[0][-1], records[-1][-1] = high, low
+        replace = self.schema.neighboring is Neighboring.REPLACE_ONE
+        return Pair(np.array(records), 0, records[1].copy() if replace else None)
 
     def person_pairs(self, rng: np.random.Generator, most: int, count: int) -> Iterator[Pair]:
         """Yield pairs of tables of which one has ``most`` records of one person more.

@@ -8,5 +8,7 @@ from .network import GrpcTransport as GrpcTransport
 from .network import serving as serving
 from .party import Participant as Participant
 from .terms import Terms as Terms
+from .transport import NoAnswer as NoAnswer
 from .transport import Relay as Relay
 from .transport import Transport as Transport
+from .transport import Void as Void

@@ -56,7 +56,7 @@ from dpkit_core.pipeline.policy import Policy
 
 SCHEMA = Schema.numeric(["a", "b"], "y", {"a": (-1, 1), "b": (-1, 1), "y": (-2, 2)})
 NAMES = ("north", "south", "west")
-OPTIONS = {
+OPTIONS: dict[str, dict[str, Any]] = {
     "boosted_trees": {"trees": 6},
     "boosted_adassp": {"rounds": 3},
     "mean": {"noise": "gaussian"},

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from dpkit_engine_federation import Relay
-from dpkit_engine_federation.transport import NoAnswer, Void
+from dpkit_engine_federation import NoAnswer, Relay, Void
 
 #: How long a node waits for the party's next message before it says that there is none yet, and looks again.
 AT_NODE, PAUSE = 5.0, 0.02

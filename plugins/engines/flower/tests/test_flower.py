@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dpkit_engine_federation import Identity, Relay, Terms, agree, join
-from dpkit_engine_federation.transport import NoAnswer, Void
+from dpkit_engine_federation import Identity, NoAnswer, Relay, Terms, Void, agree, join
 from dpkit_engine_flower import FlowerTransport
 from dpkit_engine_flower.mail import answered, collected, delivered
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dpkit_core.errors import InvalidOption
 
 #: Of ``kernels.c``.
-ABI = 1
+ABI = 2
 
 
 def found(folder: Path, wish: str) -> tuple[ctypes.CDLL | None, str]:
@@ -62,6 +62,7 @@ SIGNATURES = {
     "dpkit_by_table": "ipipip",
     "dpkit_gradient": "iiipppfffp",
     "dpkit_leaves": "iipippp",
+    "dpkit_complete": "iipippp",
     "dpkit_left": "ipppp",
     "dpkit_group_sums": "ippip",
 }

@@ -56,22 +56,30 @@ def gradient(
     return result
 
 
-def leaves(codes: Leaves, features: Sequence[int], cuts: Sequence[int]) -> Leaves:
-    """Return the leaf of each record, of a tree each of whose levels asks one question.
+def leaves(
+    codes: Leaves, depth: int, features: Sequence[int], cuts: Sequence[int], *, oblivious: bool
+) -> Leaves:
+    """Return the leaf of each record in one tree.
 
     Parameters
     ----------
     codes
         A row for each feature, a column for each record.
+    depth
+        At most 8.
     features
-        Of each level, at most 8.
+        Of the splits: one for each level of an oblivious tree; of a complete one all 2^depth - 1, the root
+        first, then level by level.
     cuts
-        Of each level; codes above go right.
+        Of the splits; codes above go right.
+    oblivious
+        Which of the two.
     """
     records, codes = codes.shape[1], _dense(codes, np.uint8)
     result = np.empty(records, np.uint8)
     asked, above = np.array(features, np.int64), np.array(cuts, np.int64)
-    call("dpkit_leaves", records, codes.strides[0], codes, asked.size, asked, above, result)
+    name = "dpkit_leaves" if oblivious else "dpkit_complete"
+    call(name, records, codes.strides[0], codes, depth, asked, above, result)
     return result
 
 

@@ -279,10 +279,10 @@ def _blocks(codes: Codes) -> Iterator[tuple[Codes, int]]:
 def _leaves(codes: Codes, trees: Trees, t: int) -> npt.NDArray[np.uint8]:
     # Python's integers take the type of the codes in a comparison; NumPy's would widen every code.
     features, cuts = trees.features[t].tolist(), trees.cuts[t].tolist()
+    if dpkit_kernels.COMPILED and codes.dtype == np.uint8:
+        return kernels.leaves(codes, trees.depth, features, cuts, oblivious=trees.oblivious)
     if not trees.oblivious:
         return _below(codes, features, cuts, 0, trees.depth - 1)
-    if dpkit_kernels.COMPILED and codes.dtype == np.uint8:
-        return kernels.leaves(codes, features, cuts)
     leaf = np.zeros(codes.shape[1], dtype=np.uint8)
     for feature, cut in zip(features, cuts, strict=True):
         leaf += leaf

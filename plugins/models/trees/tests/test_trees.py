@@ -4,6 +4,7 @@ import json
 import math
 
 import attrs
+import dpkit_kernels
 import numpy as np
 import pytest
 from dpkit_model_trees import Noise, TreesModel
@@ -27,6 +28,7 @@ from dpkit_core import WinsorizedLinearModel
 from dpkit_core.errors import InvalidRelease
 from dpkit_core.release.kinds import canonical, read_model, rebuilt, shown
 
+needs_kernels = pytest.mark.skipif(not dpkit_kernels.COMPILED, reason="no kernels were compiled")
 SHAPES = pytest.mark.parametrize("oblivious", [True, False], ids=["oblivious", "complete"])
 
 LINE = WinsorizedLinearModel(("a", "b"), (0.5, 0.0), (0.5, 2.0), 1.5, (3.0, 0.0), 10.0, (-5.0, 20.0))
@@ -69,10 +71,12 @@ def random_table(rng, n=300, d=5):
 
 
 @SHAPES
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=needs_kernels)])
 @pytest.mark.parametrize("depth", [1, 2, 3, 5, DEEPEST])
-def test_records_fall_where_a_loop_over_questions_takes_them(oblivious, depth):
+def test_records_fall_where_a_loop_over_questions_takes_them(oblivious, depth, compiled, monkeypatch):
+    monkeypatch.setattr(dpkit_kernels, "COMPILED", compiled)
     rng = np.random.default_rng(depth)
-    X, thresholds = random_table(rng)
+    X, thresholds = random_table(rng, n=530)  # more than the kernels take at once
     codes = code(X, thresholds)
     trees = draw_trees(rng, 7, depth, [t.size for t in thresholds], oblivious=oblivious, missing=[True] * 5)
     expected = [

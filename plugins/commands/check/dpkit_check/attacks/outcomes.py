@@ -40,8 +40,8 @@ FIT_SCREENING, SAME_FIT_RUNS = 12, 300
 # The same where answers are followed, of which one run proves what many samples suggest.
 FOLLOWED, SAME_FOLLOWED = 5, 20
 FIT_PAIRS = 8
-# Of a plan whose noise another library draws, that are looked at once more.
-FOREIGN_PAIRS = 4
+# Of a plan whose noise another library draws: pairs that are looked at once more, and runs on the worst.
+FOREIGN_PAIRS, FOREIGN_RUNS = 4, 2400
 
 # Events of which each is one draw of the meter, and whose law follows from what is drawn.
 _PLAIN = (Laplace, Gaussian, ExponentialMechanism, PermuteAndFlip, Repeated)
@@ -76,7 +76,8 @@ def check_neighbors_cannot_be_told_apart(make: Factory[Regressor], trial: Trial)
     first = max(range(len(suspects)), key=lambda i: suspects[i][0])
     strongest, samples = 0.0, followed
     for i, (case, (_, pair)) in enumerate(zip(cases, suspects, strict=True)):
-        runs = case.affordable(FIT_RUNS if i == first else OTHER_FIT_RUNS) * trial.effort
+        most = FOREIGN_RUNS if case.plan.foreign else FIT_RUNS
+        runs = case.affordable(most if i == first else OTHER_FIT_RUNS) * trial.effort
         if i != first and not refutable(case, runs, error):
             continue
         samples += runs
@@ -261,7 +262,12 @@ def shift(case: RegressorCase, pair: Pair, runs: int = FIT_SCREENING) -> float:
     runs = max(runs // 2, case.affordable(runs))
     first, second = case.samples(pair, runs, apart=False)
     deviation = np.sqrt((first.var(axis=0) + second.var(axis=0)) / 2)
-    moved = np.abs(np.median(first - second, axis=0))
+    apart = first - second
+    if case.plan.foreign:
+        # Few outcomes have a median difference of 0; the tenths at the ends tell of tails, however heavy.
+        moved = np.abs(np.clip(apart, *np.quantile(apart, (0.1, 0.9), axis=0)).mean(axis=0))
+    else:
+        moved = np.abs(np.median(apart, axis=0))
     return float((moved / (deviation + 1e-12 * (1 + moved))).max())
 
 
