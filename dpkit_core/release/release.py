@@ -143,7 +143,9 @@ class Release:
         schema = self.certificate.schema
         known = {feature.name: feature for feature in schema.features}
         features = [known.get(name, Feature(name, name)) for name in model.features]
-        matrix = matrix_of(X, features, expected=[column.name for column in (*schema.columns, schema.target)])
+        unit = () if schema.unit is None else schema.unit.columns
+        expected = [*unit, *(column.name for column in (*schema.columns, schema.target))]
+        matrix = matrix_of(X, features, expected=expected)
         predicted = model.predict(transformed(matrix, features))
         if schema.target.transform is not None:
             predicted = schema.target.transform.invert(predicted)

@@ -6,6 +6,7 @@ import math
 
 import attrs
 import numpy as np
+import pandas as pd
 import pytest
 from dpkit_check import ReferenceRegressor
 from scipy.stats import beta
@@ -126,6 +127,14 @@ def test_parts_are_given_records_and_not_told_whose_they_are():
     compose(regressor=attrs.frozen(Listening)()).plan(schema_of(4), BUDGET).run(data)
     assert [seen.whose.size for seen in given] == [0]
     assert given[0].unit == data.unit
+
+
+def test_a_prediction_takes_the_table_with_its_units_and_without():
+    table = pd.DataFrame(np.zeros((4, 4)), columns=["x0", "x1", "x2", "y"]).assign(patient=[1, 1, 2, 3])
+    schema = schema_of(1)
+    release = compose(regressor="mean").plan(schema, BUDGET).run(Dataset.from_frame(table, schema))
+    # A column that is not used would be a warning, which is an error here.
+    assert release.predict(table).tolist() == release.predict(table.drop(columns="patient")).tolist()
 
 
 def test_a_stream_of_batches_protects_no_units():
