@@ -166,12 +166,12 @@ class Evaluation:
 
     def table(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
         """Return header and rows of what was said and how often it was so; nothing of numbers."""
-        asked = "were a yes" if len(self.hits) == 4 else "had that class"
+        asked = "share of yes" if len(self.hits) == 4 else "share that had it"
         rows = tuple(
             (f"{low:g} to {high:g}", f"{max(number, 0):.0f}", *_shown(estimate))
             for low, high, number, estimate in self.calibration()
         )
-        header = ("probability said", "records, about", asked, "95 % confidence")
+        header = ("predicted probability", "records (about)", asked, "95 % confidence")
         return (header, rows) if self.score() is not None and rows else ((), ())
 
     def sentences(self, unit: Unit | None) -> list[str]:

@@ -232,7 +232,7 @@ def test_classes_are_scored_by_accuracy(schema):
     assert 0.3 < found.most_frequent < score.value
     assert (found.ranking() is None) == (schema is THREE)
     assert len(release.scored.rows) == 6
-    assert "probability said" in str(release)
+    assert "predicted probability" in str(release)
     assert found.number == pytest.approx(2000, rel=0.2)
 
 
