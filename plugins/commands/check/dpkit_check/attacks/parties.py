@@ -40,9 +40,8 @@ def check_values_add_up_over_parties(make: Factory[Any], trial: Trial) -> Eviden
     Of a scorer, which asks for none: its scores, with the options by which they are additive.
 
     Only of parts that declare ``additive``, with the first options by which they plan nothing but Gaussian
-    noise under add-remove. The
-    pieces, one of which is a single record, get the answers of the whole table, as parties get those of all,
-    and must end with its model: else a model tells what one party alone knows.
+    noise under add-remove. The pieces, one of which is a single record, get the answers of the whole table,
+    as parties get those of all, and must end with its model: else a model tells what one party alone knows.
 
     If this fails: ask for noise on sums over records, before any of ``max``, ``clip``, ``sqrt`` or division;
     what is done to a sum comes after its noise. Never use ``data.records`` or another number that one party
@@ -71,10 +70,11 @@ def check_values_add_up_over_parties(make: Factory[Any], trial: Trial) -> Eviden
 
 
 def _scores_add_up(make: Factory[Scorer], trial: Trial) -> Evidence:
+    declared = [one for one in each_variant(make) if getattr(one(), "additive", False)]
+    if not declared:
+        raise NotApplicable("with the options that are tried, the part does not declare that it is additive")
     compared = 0
-    for one in each_variant(make):
-        if not getattr(one(), "additive", False):
-            continue
+    for one in declared:
         for case in scorings(one, ADD_REMOVE):
             whole = case.table(RECORDS, trial.seed)
             values = [case.scoring(table)(()) for table in (whole, *_pieces(whole, case.schema))]
@@ -86,7 +86,7 @@ def _scores_add_up(make: Factory[Scorer], trial: Trial) -> Evidence:
                 )
             compared += len(values[0])
     if not compared:
-        raise CheckFailed("the part declares additive, and its scores are so by none of its options")
+        raise CheckFailed("the part declares additive, and accepts no schema of the kit under add-remove")
     return Evidence(f"{compared} scores of three pieces add up", compared)
 
 
