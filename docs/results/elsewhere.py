@@ -164,7 +164,7 @@ def measured(row: Row, python: Path, *, quick: bool) -> dict[str, Any]:
     if not quick:
         said = ask(python, "parts.py", row.part)
         assert said is not None
-        found |= {"kit": said["verdict"], "kit tells": said["told"]}
+        found |= {"kit": said["verdict"], "kit tells": said["told"].partition(", [")[0]}
     return found
 
 
