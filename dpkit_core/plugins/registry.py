@@ -33,7 +33,7 @@ from typing import Any, TextIO
 
 import attrs
 
-from dpkit_core.errors import AmbiguousName, BrokenPlugin, UnknownName, install
+from dpkit_core.errors import AmbiguousName, BrokenPlugin, InvalidOption, UnknownName, install
 from dpkit_core.plugins import environment
 from dpkit_core.plugins.kinds import PARTS, ComponentRef, Kind, canonical, kind_named
 
@@ -202,6 +202,8 @@ def load_target(ref: ComponentRef, printed: TextIO | None = None) -> Any:
             stage = f"looking up {ref.attribute} in {ref.module}"
             path = ref.attribute.split(".") if ref.attribute else []
             return functools.reduce(getattr, path, module)
+    except InvalidOption as error:  # it works, and was told something else than it takes, as by a variable
+        raise BrokenPlugin(f"{ref} cannot be used: {error}") from error
     except (Exception, SystemExit) as error:
         raise BrokenPlugin(
             f"{ref} is installed but failed while {stage}: {type(error).__name__}: {error}. "

@@ -217,6 +217,16 @@ def test_an_attribute_that_is_not_there_is_named(site):
         load("scorer", "missing_attribute")
 
 
+def test_a_part_that_was_set_wrongly_says_what_to_set(site):
+    source = "from dpkit_core.errors import InvalidOption as Wrong\nraise Wrong('SPEED is x; set it to 1')"
+    site.install(
+        "set-wrongly", entry_points={"dpkit.scorers": {"w": "set_wrongly:W"}}, modules={"set_wrongly": source}
+    )
+    registry = Registry()
+    with pytest.raises(BrokenPlugin, match=r"cannot be used: SPEED is x; set it to 1$"):
+        registry.load(registry.find("scorer", "w"))
+
+
 def test_a_part_that_exits_while_imported_does_not_end_the_process(site):
     site.install_zoo("exits")
     with pytest.raises(BrokenPlugin, match="SystemExit: 3") as caught:
