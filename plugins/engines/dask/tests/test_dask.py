@@ -88,7 +88,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.first(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("regressor", CASES)
 def test_a_release_is_the_one_of_memory(regressor, engine, folder):
     schema = schema_of()
