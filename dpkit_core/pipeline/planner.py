@@ -43,7 +43,7 @@ from dpkit_core.pipeline.evaluate import (
     planned_evaluation,
 )
 from dpkit_core.pipeline.parts import Assembly, Component, Iteration, Part, Stage, make_part
-from dpkit_core.pipeline.plan import Plan
+from dpkit_core.pipeline.plan import Plan, events_of
 from dpkit_core.pipeline.policy import Policy
 from dpkit_core.pipeline.runner import run
 from dpkit_core.pipeline.screen import UNPROTECTED
@@ -61,7 +61,7 @@ from dpkit_core.protocols import (
     SelectionRequest,
     StagePlan,
 )
-from dpkit_core.release.certificate import EVALUATION, Certificate, HeldOut, StageEvent, charged
+from dpkit_core.release.certificate import Certificate, HeldOut, charged
 from dpkit_core.release.consistency import contradictions
 from dpkit_core.release.evaluation import FITTED, HELD_OUT, OTHER, UNSEEN, WHICH, Evaluation
 from dpkit_core.release.release import Release
@@ -311,13 +311,11 @@ class _Draft:
     @property
     def charged(self) -> tuple[Event, ...]:
         """What an accountant composes."""
-        events = [StageEvent(stage.name, event) for stage in self.stages for event in stage.plan.events]
-        scored = () if self.evaluation is None else self.evaluation.events
-        return charged([*events, *(StageEvent(EVALUATION, event) for event in scored)], self.schema)
+        return charged(events_of(self.stages, self.evaluation), self.schema)
 
     def unknown_to(self, accountant: Part[Accountant]) -> str | None:
         """Return why an accountant does not compose its events; None where it does."""
-        every = (*_events_of(self.stages), *(() if self.evaluation is None else self.evaluation.events))
+        every = [item.event for item in events_of(self.stages, self.evaluation)]
         return unknown_to(accountant, filter(is_exact, every), self.schema.records_of_a_unit)
 
 
@@ -381,7 +379,7 @@ class _Drafter:
             share = LEAST_SHARE * scale
             request = self._request(self.budget.share(share, LEAST_SHARE))
             try:
-                evaluation = planned_evaluation(self.evaluate, self.schema, _events_of(stages), request)
+                evaluation = planned_evaluation(self.evaluate, self.schema, _planned(stages), request)
             except (Unsuitable, CalibrationFailed) as error:
                 faults.append(f"the evaluation: {error}")
         return _Draft(tuple(stages), evaluation, faults, self.schema)
@@ -544,12 +542,12 @@ def _rule_of_sides(schema: Schema) -> str:
     )
 
 
-def _events_of(stages: Iterable[Stage]) -> list[Event]:
-    """Return what all stages will cost, in their order."""
+def _planned(stages: Iterable[Stage]) -> list[Event]:
+    """Return what all stages will release, in their order."""
     return [event for stage in stages for event in stage.plan.events]
 
 
 def _reasons(stages: Iterable[Stage]) -> tuple[str, ...]:
     """Return why the release will not be private; nothing where it will be."""
-    inner = (inner for event in _events_of(stages) for inner in walk(event))
+    inner = (inner for event in _planned(stages) for inner in walk(event))
     return tuple(dict.fromkeys(each.reason for each in inner if isinstance(each, NonPrivate)))
