@@ -2,9 +2,9 @@
 
 python docs/results/suites.py [RESULTS]
 
-runs ``dpkit bench SUITE --only table=...`` for each suite that ships with the parts of a paper, and writes the
-quartiles of each cell's trials. `dpkit bench SUITE --quick` is a part of it, and a test compares the two. Rows are
-kept in RESULTS, where an interrupted run goes on. A quarter of an hour on one core.
+runs ``dpkit bench SUITE --only table=...`` for each suite that ships with the parts of a paper, and writes
+the quartiles of each cell's trials. ``dpkit bench SUITE --quick`` is a part of it, and a test compares the
+two. Rows are kept in RESULTS, where an interrupted run goes on. A quarter of an hour on one core.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ _Kept = Annotated[
 _Quick = Annotated[
     bool,
     typer.Option(
-        "--quick", help="Run only the small part that the suite names for it, in at most two minutes."
+        "--quick", help="Run only the small part that the suite names for it: less than two minutes."
     ),
 ]
 _DataFolder = Annotated[

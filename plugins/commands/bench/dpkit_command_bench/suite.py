@@ -332,7 +332,7 @@ class Suite:
         raise InvalidSuite(f"{axis}={value}: a suite has no {axis!r}; use {', '.join(_AXES)}")
 
     def quickly(self) -> Suite:
-        """Return the small part that the suite names under ``[quick]``. Its trials are trials of the suite."""
+        """Return the small part that the suite names under ``[quick]``; its trials are of the suite."""
         if not self.quick:
             raise InvalidSuite(
                 f"suite {self.name!r} has no [quick], which says what a small run of it is; cut it by --only"
@@ -349,7 +349,8 @@ class Suite:
                 small = small.only(axis, ",".join(map(str, values)))
             else:
                 raise InvalidSuite(
-                    f"[quick] of suite {self.name!r} has {axis!r}; it may have {', '.join((*_AXES, *_COUNTS))}"
+                    f"[quick] of suite {self.name!r} has {axis!r}; "
+                    f"it may have {', '.join((*_AXES, *_COUNTS))}"
                 )
         return small
 
@@ -461,7 +462,7 @@ def _same(recipe: Recipe, other: Recipe) -> bool:
 
 
 def _takes_k(recipe: Recipe) -> bool:
-    """Return whether how many features are selected is up to the user: not without a selector, nor screening."""
+    """Return whether users say how many features are selected: not without a selector, nor by screening."""
     if "selector" not in recipe.parts:
         return False
     try:
