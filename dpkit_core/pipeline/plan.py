@@ -68,7 +68,7 @@ class Plan:
     because
         Why it is this accountant, where nobody named one; empty otherwise.
     evaluation
-        How the model will be scored on records held out; None if it will not.
+        How the model will be scored; None if it will not.
     engine
         What will have the records and add up where they are; None for this process.
     spare
@@ -104,7 +104,8 @@ class Plan:
         """Every event in order."""
         events = [StageEvent(stage.name, e) for stage in self.stages for e in stage.plan.events]
         scored = () if self.evaluation is None else self.evaluation.events
-        return (*events, *(StageEvent(EVALUATION, event) for event in scored))
+        where = EVALUATION if self.evaluation is None else self.evaluation.stage
+        return (*events, *(StageEvent(where, event) for event in scored))
 
     @property
     def charged(self) -> tuple[Event, ...]:
@@ -374,7 +375,9 @@ def stage_rows(plan: Plan, of: str = "") -> Iterator[tuple[str, str, str, str, s
         charging = for_units(plan.accountant.instance, plan.schema.records_of_a_unit)
         alone = rounded_up(total(plan.evaluation.events, charging, plan.budget.delta), 4)
         releases = "\n".join(events_in_short(plan.evaluation.events))
-        yield EVALUATION, "dpkit", releases, alone, "apart" if plan.stages else f"100%{of}"
+        share = 1.0 if plan.evaluation.of_budget is None else plan.evaluation.of_budget
+        apart = plan.stages and plan.evaluation.stage == EVALUATION
+        yield plan.evaluation.stage, "dpkit", releases, alone, "apart" if apart else f"{100 * share:.3g}%{of}"
 
 
 def _parts(plan: Plan, stage: Stage) -> str:
