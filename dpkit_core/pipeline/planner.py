@@ -83,11 +83,13 @@ def make_plan(
     select_share: float,
     batches: int,
     evaluate: float | None,
+    in_sample: float | None,
     engine: Part[Engine] | None,
 ) -> Plan:
     """Return the plan, or raise ``CannotCompose`` with every problem."""
     found = list(problems.of_parts(assembly, schema, budget, select_share, batches))
     found += problems.of_evaluation(assembly, schema, batches, evaluate)
+    found += problems.of_in_sample(assembly, batches, select_share, evaluate, in_sample)
     found += problems.of_engine(assembly, schema, batches, engine)
     named = _named_accountant(assembly, schema.neighboring)
     found += problems.of_relation(named, schema.neighboring)
@@ -99,7 +101,9 @@ def make_plan(
     def drafter(accountant: Part[Accountant]) -> _Drafter:
         # With the nearest k that is right: parts have reasons, too.
         nearest = _nearest_k(assembly, k, len(schema.features))
-        return _Drafter(assembly, schema, budget, nearest, select_share, batches, accountant, evaluate)
+        return _Drafter(
+            assembly, schema, budget, nearest, select_share, batches, accountant, evaluate, in_sample
+        )
 
     if named is not None:
         asked, because = drafter(named), ""
@@ -341,6 +345,7 @@ class _Drafter:
     batches: int
     accountant: Part[Accountant]
     evaluate: float | None = None
+    in_sample: float | None = None
     #: What is public about the iterates of the regressor, once it was asked; None where none are screened.
     iterates: Iterates | None = attrs.field(default=None, init=False)
     _rounds: tuple[Round, ...] | None = attrs.field(default=None, init=False)
@@ -375,11 +380,15 @@ class _Drafter:
                 if each.name != "scoring" or plan.events or plan.settings is not None:
                     stages.append(Stage(each.name, each.part, each.share, request, plan))
         evaluation = None
-        if self.evaluate is not None and not faults:
-            share = LEAST_SHARE * scale
-            request = self._request(self.budget.share(share, LEAST_SHARE))
+        share = LEAST_SHARE if self.in_sample is None else self.in_sample
+        if not (self.evaluate is self.in_sample is None or faults):
+            request = self._request(self.budget.share(share * scale, share))
             try:
-                evaluation = planned_evaluation(self.evaluate, self.schema, _planned(stages), request)
+                if self.evaluate is not None:
+                    evaluation = planned_evaluation(self.evaluate, self.schema, _planned(stages), request)
+                else:
+                    wanted = partial(PlannedEvaluation, held_out=None, records=FITTED, of_budget=share)
+                    evaluation = planned_afterwards(self.schema, request, wanted)
             except (Unsuitable, CalibrationFailed) as error:
                 faults.append(f"the evaluation: {error}")
         return _Draft(tuple(stages), evaluation, faults, self.schema)
@@ -399,6 +408,7 @@ class _Drafter:
                 yield _Share("scoring", scorer, share * score, planning.plan)
             yield _Share("selection", selector, share * (1 - score), selector.instance.plan)
         if regressor is not None:
+            share += self.in_sample or 0.0
             yield _Share("regression", regressor, 1 - share, regressor.instance.plan)
 
     def _score_share(self, select: float, scorer: Planning) -> float:
