@@ -1,6 +1,7 @@
 """Wherever the records are: every part whose sums add up releases the same bytes at one seed."""
 
 import contextlib
+from typing import Any
 
 import distributed
 import numpy as np
@@ -24,7 +25,7 @@ from dpkit_core import (
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 
-PARTS = {
+PARTS: dict[str, dict[str, Any]] = {
     "adassp": {},
     "boosted_adassp": {"rounds": 2},
     "boosted_trees": {"trees": 3},
