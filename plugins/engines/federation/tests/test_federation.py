@@ -811,13 +811,14 @@ def discrete_gaussian(share: int, reach: int) -> Any:
     return weights / weights.sum()
 
 
-def profile(share: int, honest: int, shift: int, epsilon: float) -> float:
-    """Return delta of a sum of discrete Gaussians against itself, shifted; by enumeration."""
+def profile(share: int, honest: int, shift: int, epsilon: float, rate: float = 1.0) -> float:
+    """Return delta of a sum of discrete Gaussians against itself, shifted at a rate; by enumeration."""
     one = discrete_gaussian(share, 12 * share)
     law = one
     for _ in range(honest - 1):
         law = np.convolve(law, one)
     p, q = np.append(law, np.zeros(shift)), np.append(np.zeros(shift), law)
+    q = (1 - rate) * p + rate * q
     return float(
         max(np.maximum(p - math.exp(epsilon) * q, 0).sum(), np.maximum(q - math.exp(epsilon) * p, 0).sum())
     )
@@ -839,6 +840,17 @@ def test_the_view_of_one_party_of_three_is_as_private_as_was_claimed(epsilon: fl
     # Noise sized for three, or halved, breaks the claim.
     assert profile(share_of(scale, 3, 0), 2, shift, epsilon) > 1.05 * claimed
     assert profile(share_of(scale, 3, 1) // 2, 2, shift, epsilon) > 1.05 * claimed
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.2, 0.5])
+def test_the_view_of_one_party_of_three_on_a_sample_is_that_of_a_sampled_round(epsilon: float) -> None:
+    """It knows its own coins and noise, and not the coin of another's record: else nothing is amplified."""
+    rate, multiplier, shift = 0.2, 1.5, 100
+    share = share_of(math.ceil(multiplier * shift), 3, 1)
+    claimed = rate * gaussian_profile(multiplier, math.log1p(math.expm1(epsilon) / rate))
+    assert profile(share, 2, shift, epsilon, rate) <= claimed
+    assert profile(share // 2, 2, shift, epsilon, rate) > 1.05 * claimed
+    assert profile(share, 2, shift, epsilon) > 1.05 * claimed
 
 
 @pytest.mark.parametrize("honest", [2, 3, 5])
