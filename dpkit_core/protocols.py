@@ -855,7 +855,8 @@ class Regressor(Protocol):
     ``additive = True``
         Several parties can fit it together, where it plans Gaussian noise alone, or ``sums`` of a sample:
         what it asks noise for on all records is the sum of what it asks for on those of each party, its model
-        follows from the answers alone, and ``Meter.coins`` are public to all of them. Noise is ``Meter.inflation`` times as large.
+        follows from the answers alone, and ``Meter.coins`` are public to all of them. Noise is
+        ``Meter.inflation`` times as large.
     ``iterates(schema: Schema) -> Iterates``
         What is public about the iterates of a fit to all features, if a scorer and a selector may screen
         them. Its events and the selector's are drawn from one meter, in the order that ``Iterates.after``
