@@ -853,9 +853,10 @@ class Regressor(Protocol):
         place of a class in that list, from 1, and 0 for a value that is none. Other regressors are not asked
         to plan for such targets.
     ``additive = True``
-        Several parties can fit it together, where it plans Gaussian noise alone: what it asks noise for on
-        all records is the sum of what it asks for on those of each party, its model follows from the answers
-        alone, and ``Meter.coins`` are public to all of them. Noise is ``Meter.inflation`` times as large.
+        Several parties can fit it together, where it plans Gaussian noise alone, or ``sums`` of a sample:
+        what it asks noise for on all records is the sum of what it asks for on those of each party, its model
+        follows from the answers alone, and ``Meter.coins`` are public to all of them. Noise is
+        ``Meter.inflation`` times as large.
     ``iterates(schema: Schema) -> Iterates``
         What is public about the iterates of a fit to all features, if a scorer and a selector may screen
         them. Its events and the selector's are drawn from one meter, in the order that ``Iterates.after``

@@ -27,11 +27,13 @@ from dpkit_core.privacy.events import (
     Gaussian,
     NonPrivate,
     NonSphericalGaussian,
+    PoissonSampled,
     Repeated,
     events_in_short,
     expand,
     walk,
 )
+from dpkit_core.privacy.events import Sequence as InSequence
 from dpkit_core.protocols import Accountant, Iterates
 from dpkit_core.release.certificate import EVALUATION, PartRecord, Spare, StageEvent, charged
 from dpkit_core.release.release import Release
@@ -178,12 +180,11 @@ class Plan:
     def with_spare(self, attempts: int, budget: Budget) -> Plan:
         """Return the plan of a single stage with events for void attempts at its end, for another budget.
 
-        Each is as dear as the dearest of the stage, all of which must be Gaussian.
+        Each costs as much as the dearest event of the stage, all of which must be Gaussian: as the dearest
+        of all records and the dearest on a sample together, as it is not known which an attempt will be.
         """
         (stage,) = self.stages
-        gaussians = Gaussian | NonSphericalGaussian
-        singles = [event for event in expand(stage.plan.events) if isinstance(event, gaussians)]
-        again = Repeated(min(singles, key=lambda event: event.noise_multiplier), attempts)
+        again = Repeated(_dearest(list(expand(stage.plan.events))), attempts)
         events = (*stage.plan.events, again)
         enlarged = attrs.evolve(stage, plan=attrs.evolve(stage.plan, events=events))
         epsilon = total(list(events), self.charging, budget.delta)
@@ -267,6 +268,24 @@ class Audience(Protocol):
     def finished(self, plan: Plan, outcome: Outcome, /) -> None:
         """Hear that a run is over."""
         ...
+
+
+def _dearest(events: Sequence[Event]) -> Event:
+    """Return what costs as much as any one of these, which are Gaussian noise, on samples or not.
+
+    More noise hides more; and a smaller sample is a larger one, or nothing, at random (joint convexity).
+    """
+    gaussians = Gaussian | NonSphericalGaussian
+    whole = [event for event in events if isinstance(event, gaussians)]
+    sampled = [event for event in events if isinstance(event, PoissonSampled)]
+    on_samples = [event.event for event in sampled if isinstance(event.event, gaussians)]
+    found: list[Event] = []
+    if whole:
+        found.append(min(whole, key=lambda event: event.noise_multiplier))
+    if on_samples:
+        largest = max(event.rate for event in sampled)
+        found.append(PoissonSampled(largest, min(on_samples, key=lambda event: event.noise_multiplier)))
+    return found[0] if len(found) == 1 else InSequence(tuple(found))
 
 
 def title(plan: Plan) -> str:
