@@ -27,15 +27,11 @@ from dpkit_core.pipeline.observers import Observers
 from dpkit_core.pipeline.payment import price_in_words
 from dpkit_core.pipeline.plan import (
     Plan,
-    accountant_lines,
-    budget_line,
-    forecast_lines,
+    cost_lines,
     missing_lines,
     reading_lines,
     stage_rows,
     title,
-    unit_lines,
-    warning_lines,
 )
 from dpkit_core.pipeline.planfile import forecast_document, plan_document
 from dpkit_core.pipeline.request import Agreed
@@ -199,15 +195,7 @@ def _show_plan(plan: Plan, paid_by: Payer | None, *, because: Sequence[str]) -> 
             whole=("stage", "part"),
         )
         print()
-        lines = [
-            *reading_lines(plan),
-            budget_line(plan),
-            *unit_lines(plan),
-            *accountant_lines(plan),
-            *forecast_lines(plan),
-            *warning_lines(plan),
-        ]
-        render.lines([*because, *lines, *price])
+        render.lines([*because, *reading_lines(plan), *cost_lines(plan), *price])
         print()
 
 

@@ -5,7 +5,7 @@ The planner makes it, the runner runs it, observers are told of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, Protocol
 
 import attrs
@@ -47,6 +47,14 @@ Outcome = Literal["declined", "released", "vetoed", "violated", "failed"]
 """What became of a run: see ``Hooks.dpkit_finished``."""
 
 
+def events_of(stages: Iterable[Stage], evaluation: PlannedEvaluation | None) -> tuple[StageEvent, ...]:
+    """Return what stages release, in order, and then what scores the model."""
+    events = [StageEvent(stage.name, event) for stage in stages for event in stage.plan.events]
+    if evaluation is not None:
+        events += [StageEvent(evaluation.stage, event) for event in evaluation.events]
+    return tuple(events)
+
+
 @attrs.frozen
 class Plan:
     """What each part will spend. Running it spends exactly that.
@@ -68,7 +76,7 @@ class Plan:
     because
         Why it is this accountant, where nobody named one; empty otherwise.
     evaluation
-        How the model will be scored on records held out; None if it will not.
+        How the model will be scored; None if it will not.
     engine
         What will have the records and add up where they are; None for this process.
     spare
@@ -102,14 +110,17 @@ class Plan:
     @property
     def events(self) -> tuple[StageEvent, ...]:
         """Every event in order."""
-        events = [StageEvent(stage.name, e) for stage in self.stages for e in stage.plan.events]
-        scored = () if self.evaluation is None else self.evaluation.events
-        return (*events, *(StageEvent(EVALUATION, event) for event in scored))
+        return events_of(self.stages, self.evaluation)
 
     @property
     def charged(self) -> tuple[Event, ...]:
         """What its accountant composes."""
         return charged(self.events, self.schema)
+
+    @property
+    def charging(self) -> Accountant:
+        """Its accountant as parts meet it: told what they do to a record, it charges for a unit."""
+        return for_units(self.accountant.instance, self.schema.records_of_a_unit)
 
     @property
     def reads_numbers(self) -> bool:
@@ -175,8 +186,7 @@ class Plan:
         again = Repeated(min(singles, key=lambda event: event.noise_multiplier), attempts)
         events = (*stage.plan.events, again)
         enlarged = attrs.evolve(stage, plan=attrs.evolve(stage.plan, events=events))
-        charging = for_units(self.accountant.instance, self.schema.records_of_a_unit)
-        epsilon = total(list(events), charging, budget.delta)
+        epsilon = total(list(events), self.charging, budget.delta)
         spare = Spare(attempts, self.budget.epsilon)
         return attrs.evolve(self, stages=(enlarged,), epsilon=epsilon, budget=budget, spare=spare)
 
@@ -282,23 +292,15 @@ def plan_in_words(plan: Plan) -> str:
         f"{stage}, {share}: {part}: {'; '.join(releases.splitlines())}. Epsilon alone: {alone}."
         for stage, part, releases, alone, share in stage_rows(plan, " of the budget")
     ]
-    return "\n".join(
-        [
-            title(plan),
-            *indented(
-                [
-                    *reading_lines(plan),
-                    *missing_lines(plan),
-                    *stages,
-                    budget_line(plan),
-                    *unit_lines(plan),
-                    *accountant_lines(plan),
-                    *forecast_lines(plan),
-                    *warning_lines(plan),
-                ]
-            ),
-        ]
-    )
+    lines = [*reading_lines(plan), *missing_lines(plan), *stages, *cost_lines(plan)]
+    return "\n".join([title(plan), *indented(lines)])
+
+
+def plan_as_html(plan: Plan) -> str:
+    """Return a plan as what a notebook shows."""
+    header = ("stage", "part", "releases", "epsilon alone", "share")
+    lines = (*reading_lines(plan), *missing_lines(plan), *cost_lines(plan))
+    return Section(title(plan), Shown(header, tuple(stage_rows(plan)), lines))._repr_html_()
 
 
 def reading_lines(plan: Plan) -> list[str]:
@@ -320,41 +322,25 @@ def missing_lines(plan: Plan) -> list[str]:
     ]
 
 
-def accountant_lines(plan: Plan) -> list[str]:
-    """Return why it is this accountant, where nobody named one and it has something to add up."""
-    if not plan.because or plan.epsilon is None:
-        return []
-    return [f"Accountant {plan.accountant.name}, as none was named: {plan.because}."]
-
-
-def forecast_lines(plan: Plan) -> list[str]:
-    """Return what can be told of a run, from public facts."""
-    lines = [f"Forecast of {found.part}: {found.forecast.sentence}." for found in plan.forecasts]
-    return (
-        lines
-        if plan.evaluation is None
-        else [*lines, f"Evaluation: {plan.evaluation.sentence(plan.schema.size)}."]
-    )
-
-
-def plan_as_html(plan: Plan) -> str:
-    """Return a plan as what a notebook shows."""
-    header = ("stage", "part", "releases", "epsilon alone", "share")
-    lines = (
-        *reading_lines(plan),
-        *missing_lines(plan),
-        budget_line(plan),
-        *unit_lines(plan),
-        *accountant_lines(plan),
-        *forecast_lines(plan),
-        *warning_lines(plan),
-    )
-    return Section(title(plan), Shown(header, tuple(stage_rows(plan)), lines))._repr_html_()
-
-
-def warning_lines(plan: Plan) -> list[str]:
-    """Return what a person should know before the budget is spent."""
-    return [f"Warning: {warning}." for warning in plan.warnings]
+def cost_lines(plan: Plan) -> Iterator[str]:
+    """Yield what all stages cost together, beside what is allowed; then why, what for, and warnings."""
+    epsilon, delta = rounded_up(plan.budget.epsilon, 6), rounded_up(plan.budget.delta, 3)
+    allowed = f"epsilon {epsilon}, delta {delta}"
+    if plan.epsilon is None:
+        yield f"Together: not private, because {'; '.join(plan.reasons)}. Budget: {allowed}."
+    else:
+        yield (
+            f"Together, composed jointly: epsilon {rounded_up(plan.epsilon, 6)} at delta {delta}, by "
+            f"accountant {plan.accountant.name}, {protected(plan.schema)}. Allowed: {allowed}."
+        )
+        if plan.schema.unit is None:
+            yield "If a person may have several records, name the unit in the schema: [unit]."
+        if plan.because:
+            yield f"Accountant {plan.accountant.name}, as none was named: {plan.because}."
+    yield from (f"Forecast of {found.part}: {found.forecast.sentence}." for found in plan.forecasts)
+    if plan.evaluation is not None:
+        yield f"Evaluation: {plan.evaluation.sentence(plan.schema.size)}."
+    yield from (f"Warning: {warning}." for warning in plan.warnings)
 
 
 def stage_rows(plan: Plan, of: str = "") -> Iterator[tuple[str, str, str, str, str]]:
@@ -371,10 +357,11 @@ def stage_rows(plan: Plan, of: str = "") -> Iterator[tuple[str, str, str, str, s
             f"{100 * stage.share:.3g}%{of}",
         )
     if plan.evaluation is not None:
-        charging = for_units(plan.accountant.instance, plan.schema.records_of_a_unit)
-        alone = rounded_up(total(plan.evaluation.events, charging, plan.budget.delta), 4)
+        alone = rounded_up(total(plan.evaluation.events, plan.charging, plan.budget.delta), 4)
         releases = "\n".join(events_in_short(plan.evaluation.events))
-        yield EVALUATION, "dpkit", releases, alone, "apart" if plan.stages else f"100%{of}"
+        share = 1.0 if plan.evaluation.of_budget is None else plan.evaluation.of_budget
+        apart = plan.stages and plan.evaluation.stage == EVALUATION
+        yield plan.evaluation.stage, "dpkit", releases, alone, "apart" if apart else f"{100 * share:.3g}%{of}"
 
 
 def _parts(plan: Plan, stage: Stage) -> str:
@@ -388,9 +375,7 @@ def _alone(plan: Plan, stage: Stage) -> str:
         return "0"
     if any(isinstance(inner, NonPrivate) for event in stage.plan.events for inner in walk(event)):
         return "none"
-    charging = for_units(plan.accountant.instance, plan.schema.records_of_a_unit)
-    alone = total(list(stage.plan.events), charging, stage.request.budget.delta)
-    return rounded_up(alone, 4)
+    return rounded_up(total(list(stage.plan.events), plan.charging, stage.request.budget.delta), 4)
 
 
 def protected(schema: Schema) -> str:
@@ -399,23 +384,3 @@ def protected(schema: Schema) -> str:
         return f"for one record ({schema.neighboring.value})"
     kept = number_of(unit.most_records, "record")
     return f"for tables that differ in all records of one {unit}, of which at most {kept} are kept"
-
-
-def unit_lines(plan: Plan) -> list[str]:
-    """Return what to do where a guarantee about one record is not enough."""
-    if plan.schema.unit is not None or plan.epsilon is None:
-        return []
-    return ["If a person may have several records, name the unit in the schema: [unit]."]
-
-
-def budget_line(plan: Plan) -> str:
-    """Return what all stages cost together, beside what is allowed."""
-    epsilon, delta = rounded_up(plan.budget.epsilon, 6), rounded_up(plan.budget.delta, 3)
-    allowed = f"epsilon {epsilon}, delta {delta}"
-    if plan.epsilon is None:
-        return f"Together: not private, because {'; '.join(plan.reasons)}. Budget: {allowed}."
-    return (
-        f"Together, composed jointly: epsilon {rounded_up(plan.epsilon, 6)} at delta {delta}, by "
-        f"accountant {plan.accountant.name}, {protected(plan.schema)}. "
-        f"Allowed: {allowed}."
-    )

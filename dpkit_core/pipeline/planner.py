@@ -43,7 +43,7 @@ from dpkit_core.pipeline.evaluate import (
     planned_evaluation,
 )
 from dpkit_core.pipeline.parts import Assembly, Component, Iteration, Part, Stage, make_part
-from dpkit_core.pipeline.plan import Plan
+from dpkit_core.pipeline.plan import Plan, events_of
 from dpkit_core.pipeline.policy import Policy
 from dpkit_core.pipeline.runner import run
 from dpkit_core.pipeline.screen import UNPROTECTED
@@ -61,7 +61,7 @@ from dpkit_core.protocols import (
     SelectionRequest,
     StagePlan,
 )
-from dpkit_core.release.certificate import EVALUATION, Certificate, HeldOut, StageEvent, charged
+from dpkit_core.release.certificate import Certificate, HeldOut, charged
 from dpkit_core.release.consistency import contradictions
 from dpkit_core.release.evaluation import FITTED, HELD_OUT, OTHER, UNSEEN, WHICH, Evaluation
 from dpkit_core.release.release import Release
@@ -83,11 +83,13 @@ def make_plan(
     select_share: float,
     batches: int,
     evaluate: float | None,
+    in_sample: float | None,
     engine: Part[Engine] | None,
 ) -> Plan:
     """Return the plan, or raise ``CannotCompose`` with every problem."""
     found = list(problems.of_parts(assembly, schema, budget, select_share, batches))
     found += problems.of_evaluation(assembly, schema, batches, evaluate)
+    found += problems.of_in_sample(assembly, batches, select_share, evaluate, in_sample)
     found += problems.of_engine(assembly, schema, batches, engine)
     named = _named_accountant(assembly, schema.neighboring)
     found += problems.of_relation(named, schema.neighboring)
@@ -99,7 +101,9 @@ def make_plan(
     def drafter(accountant: Part[Accountant]) -> _Drafter:
         # With the nearest k that is right: parts have reasons, too.
         nearest = _nearest_k(assembly, k, len(schema.features))
-        return _Drafter(assembly, schema, budget, nearest, select_share, batches, accountant, evaluate)
+        return _Drafter(
+            assembly, schema, budget, nearest, select_share, batches, accountant, evaluate, in_sample
+        )
 
     if named is not None:
         asked, because = drafter(named), ""
@@ -311,13 +315,11 @@ class _Draft:
     @property
     def charged(self) -> tuple[Event, ...]:
         """What an accountant composes."""
-        events = [StageEvent(stage.name, event) for stage in self.stages for event in stage.plan.events]
-        scored = () if self.evaluation is None else self.evaluation.events
-        return charged([*events, *(StageEvent(EVALUATION, event) for event in scored)], self.schema)
+        return charged(events_of(self.stages, self.evaluation), self.schema)
 
     def unknown_to(self, accountant: Part[Accountant]) -> str | None:
         """Return why an accountant does not compose its events; None where it does."""
-        every = (*_events_of(self.stages), *(() if self.evaluation is None else self.evaluation.events))
+        every = [item.event for item in events_of(self.stages, self.evaluation)]
         return unknown_to(accountant, filter(is_exact, every), self.schema.records_of_a_unit)
 
 
@@ -343,6 +345,7 @@ class _Drafter:
     batches: int
     accountant: Part[Accountant]
     evaluate: float | None = None
+    in_sample: float | None = None
     #: What is public about the iterates of the regressor, once it was asked; None where none are screened.
     iterates: Iterates | None = attrs.field(default=None, init=False)
     _rounds: tuple[Round, ...] | None = attrs.field(default=None, init=False)
@@ -377,11 +380,15 @@ class _Drafter:
                 if each.name != "scoring" or plan.events or plan.settings is not None:
                     stages.append(Stage(each.name, each.part, each.share, request, plan))
         evaluation = None
-        if self.evaluate is not None and not faults:
-            share = LEAST_SHARE * scale
-            request = self._request(self.budget.share(share, LEAST_SHARE))
+        share = LEAST_SHARE if self.in_sample is None else self.in_sample
+        if not (self.evaluate is self.in_sample is None or faults):
+            request = self._request(self.budget.share(share * scale, share))
             try:
-                evaluation = planned_evaluation(self.evaluate, self.schema, _events_of(stages), request)
+                if self.evaluate is not None:
+                    evaluation = planned_evaluation(self.evaluate, self.schema, _planned(stages), request)
+                else:
+                    wanted = partial(PlannedEvaluation, held_out=None, records=FITTED, of_budget=share)
+                    evaluation = planned_afterwards(self.schema, request, wanted)
             except (Unsuitable, CalibrationFailed) as error:
                 faults.append(f"the evaluation: {error}")
         return _Draft(tuple(stages), evaluation, faults, self.schema)
@@ -401,6 +408,7 @@ class _Drafter:
                 yield _Share("scoring", scorer, share * score, planning.plan)
             yield _Share("selection", selector, share * (1 - score), selector.instance.plan)
         if regressor is not None:
+            share += self.in_sample or 0.0
             yield _Share("regression", regressor, 1 - share, regressor.instance.plan)
 
     def _score_share(self, select: float, scorer: Planning) -> float:
@@ -544,12 +552,12 @@ def _rule_of_sides(schema: Schema) -> str:
     )
 
 
-def _events_of(stages: Iterable[Stage]) -> list[Event]:
-    """Return what all stages will cost, in their order."""
+def _planned(stages: Iterable[Stage]) -> list[Event]:
+    """Return what all stages will release, in their order."""
     return [event for stage in stages for event in stage.plan.events]
 
 
 def _reasons(stages: Iterable[Stage]) -> tuple[str, ...]:
     """Return why the release will not be private; nothing where it will be."""
-    inner = (inner for event in _events_of(stages) for inner in walk(event))
+    inner = (inner for event in _planned(stages) for inner in walk(event))
     return tuple(dict.fromkeys(each.reason for each in inner if isinstance(each, NonPrivate)))
