@@ -30,6 +30,25 @@ def test_the_readme_has_the_table_of_the_results() -> None:
     assert [what for what, _ in stated] == list(made["PIPELINES"])
 
 
+def measured(text: str) -> list[str]:
+    """Return what looks like a figure of utility or speed, outside of examples and tables."""
+    prose = re.sub(r"^(```.*?^```$|\|.*?$)", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.findall(
+        r"\d[\d.]* ?(?:%|(?:ms|s|x|seconds?|minutes?|hours?|times)\b)|(?<!\d)0?\.\d+|R² \S* ?\d", prose
+    )
+
+
+def test_the_readme_has_no_other_figure_of_utility_or_speed() -> None:
+    assert measured("3.6 times as fast, in 20 ms, at .81 or 0.9, by 5 %") == [
+        "3.6 times",
+        "20 ms",
+        ".81",
+        "0.9",
+        "5 %",
+    ]
+    assert measured((ROOT / "README.md").read_text(encoding="utf-8")) == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", runpy.run_path(str(ROOT / "docs/results/suites.py"))["SUITES"])
 def test_a_quick_run_of_a_suite_lands_within_the_quartiles_of_the_full_run(name: str, tmp_path: Path) -> None:
