@@ -86,39 +86,40 @@ def make_plan(
     engine: Part[Engine] | None,
 ) -> Plan:
     """Return the plan, or raise ``CannotCompose`` with every problem."""
-    found = list(problems.of_parts(assembly, schema, budget, select_share, batches))
-    found += problems.of_evaluation(assembly, schema, batches, evaluate)
-    found += problems.of_engine(assembly, schema, batches, engine)
+    features = len(schema.features)
     named = _named_accountant(assembly, schema.neighboring)
-    found += problems.of_relation(named, schema.neighboring)
-    hopeless = bool(found)  # such parts cannot be asked
-    found += problems.of_k(assembly, k, len(schema.features))
-    if hopeless:
-        raise CannotCompose(str(assembly), found)
+    found = [
+        *problems.of_parts(assembly, schema, budget, select_share, batches),
+        *problems.of_evaluation(assembly, schema, batches, evaluate),
+        *problems.of_engine(assembly, schema, batches, engine),
+        *problems.of_relation(named, schema.neighboring),
+    ]
+    if found:  # such parts cannot be asked
+        raise CannotCompose(str(assembly), [*found, *problems.of_k(assembly, k, features)])
 
     def drafter(accountant: Part[Accountant]) -> _Drafter:
         # With the nearest k that is right: parts have reasons, too.
-        nearest = _nearest_k(assembly, k, len(schema.features))
+        nearest = _nearest_k(assembly, k, features)
         return _Drafter(assembly, schema, budget, nearest, select_share, batches, accountant, evaluate)
 
-    if named is not None:
-        asked, because = drafter(named), ""
-        draft = asked.draft()
-    else:
-        asked, draft, because = _draft_by_default(drafter, schema.neighboring)
-    parts, stages = (*assembly.chosen, asked.accountant), draft.stages
-    found += problems.of_records(parts, schema.records)
-    found += draft.faults
-    found += problems.of_events(stages, asked.accountant, schema, asked.k, iterating=bool(assembly.iteration))
-    found += problems.of_turns(stages, asked.iterates)
-    found += () if engine is None else problems.of_coins(stages, engine.name)
+    asked, draft, because = _first_draft(drafter, named, schema.neighboring)
+    parts = (*assembly.chosen, asked.accountant)
+    found = [
+        *problems.of_k(assembly, k, features),
+        *problems.of_records(parts, schema.records),
+        *draft.faults,
+        *problems.of_events(
+            draft.stages, asked.accountant, schema, asked.k, iterating=bool(assembly.iteration)
+        ),
+        *problems.of_turns(draft.stages, asked.iterates),
+        *(() if engine is None else problems.of_coins(draft.stages, engine.name)),
+    ]
     if found:
         raise CannotCompose(str(assembly), found)
 
-    reasons, epsilon = _reasons(stages), None
+    reasons, epsilon = _reasons(draft.stages), None
     if not reasons:
         draft, epsilon = _enlarged(asked, draft)
-        stages = draft.stages
     return Plan(
         assembly,
         schema,
@@ -126,11 +127,11 @@ def make_plan(
         asked.k,
         select_share,
         asked.accountant,
-        stages,
+        draft.stages,
         epsilon,
         reasons,
         tuple(part.record for part in parts),
-        _assumptions(schema, stages, parts, batches, evaluate),
+        _assumptions(schema, draft.stages, parts, batches, evaluate),
         batches,
         asked.iterates,
         runner=run,
@@ -261,10 +262,13 @@ def _nearest_k(assembly: Assembly, k: int | None, features: int) -> int:
     return min(DEFAULT_K if k is None else max(k, 1), features)
 
 
-def _draft_by_default(
-    drafter: Callable[[Part[Accountant]], _Drafter], relation: Neighboring
+def _first_draft(
+    drafter: Callable[[Part[Accountant]], _Drafter], named: Part[Accountant] | None, relation: Neighboring
 ) -> tuple[_Drafter, _Draft, str]:
-    """Return the draft under the preferred accountant, or else the fallback; and why it is that one."""
+    """Return the draft under the accountant that was named; else the preferred or the fallback, and why."""
+    if named is not None:
+        asked = drafter(named)
+        return asked, asked.draft(), ""
     first, missing = preferred(relation)
     if first is not None:
         asked = drafter(first)
