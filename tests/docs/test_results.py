@@ -7,9 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dpkit_command_bench.results import Results
+from dpkit_command_bench.runner import local_workers, run
+from dpkit_command_bench.suite import find_suite
 from scipy.stats import binom
 
 ROOT = Path(__file__).parents[2]
+#: What names a cell in the table of the suites' quartiles.
+CELL = ("suite", "table", "composition", "epsilon", "k")
 
 
 def rows(text: str) -> list[tuple[str, str]]:
@@ -23,6 +28,23 @@ def test_the_readme_has_the_table_of_the_results() -> None:
     made = runpy.run_path(str(ROOT / "docs/results/diamonds.py"))
     assert stated == shown
     assert [what for what, _ in stated] == list(made["PIPELINES"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", runpy.run_path(str(ROOT / "docs/results/suites.py"))["SUITES"])
+def test_a_quick_run_of_a_suite_lands_within_the_quartiles_of_the_full_run(name: str, tmp_path: Path) -> None:
+    made = runpy.run_path(str(ROOT / "docs/results/suites.py"))
+    with made["TABLE"].open(encoding="utf-8", newline="") as file:
+        full = {tuple(row[fact] for fact in CELL): row for row in csv.DictReader(file)}
+    suite, results = find_suite(name).quickly(), Results(tmp_path / "results")
+    with local_workers(1) as workers:
+        run(suite, results, workers, data_dir=None)
+    quick = list(made["quartiles"](suite, results.rows()))
+    assert len(quick) == len({trial.setting for trial in suite.trials()})  # nothing is missing or impossible
+    for row in quick:
+        whole = full[tuple(row[fact] for fact in CELL)]
+        assert int(row["trials"]) < int(whole["trials"])
+        assert float(whole["low"]) <= float(row["median"]) <= float(whole["high"]), (row, whole)
 
 
 def elsewhere() -> dict:
