@@ -50,8 +50,9 @@ Outcome = Literal["declined", "released", "vetoed", "violated", "failed"]
 def events_of(stages: Iterable[Stage], evaluation: PlannedEvaluation | None) -> tuple[StageEvent, ...]:
     """Return what stages release, in order, and then what scores the model."""
     events = [StageEvent(stage.name, event) for stage in stages for event in stage.plan.events]
-    scored = () if evaluation is None else evaluation.events
-    return (*events, *(StageEvent(EVALUATION, event) for event in scored))
+    if evaluation is not None:
+        events += [StageEvent(evaluation.stage, event) for event in evaluation.events]
+    return tuple(events)
 
 
 @attrs.frozen
@@ -75,7 +76,7 @@ class Plan:
     because
         Why it is this accountant, where nobody named one; empty otherwise.
     evaluation
-        How the model will be scored on records held out; None if it will not.
+        How the model will be scored; None if it will not.
     engine
         What will have the records and add up where they are; None for this process.
     spare
@@ -358,7 +359,9 @@ def stage_rows(plan: Plan, of: str = "") -> Iterator[tuple[str, str, str, str, s
     if plan.evaluation is not None:
         alone = rounded_up(total(plan.evaluation.events, plan.charging, plan.budget.delta), 4)
         releases = "\n".join(events_in_short(plan.evaluation.events))
-        yield EVALUATION, "dpkit", releases, alone, "apart" if plan.stages else f"100%{of}"
+        share = 1.0 if plan.evaluation.of_budget is None else plan.evaluation.of_budget
+        apart = plan.stages and plan.evaluation.stage == EVALUATION
+        yield plan.evaluation.stage, "dpkit", releases, alone, "apart" if apart else f"{100 * share:.3g}%{of}"
 
 
 def _parts(plan: Plan, stage: Stage) -> str:

@@ -85,6 +85,7 @@ class Wanted:
     select_share: float
     batches: int
     evaluate: float | None
+    in_sample: float | None
     engine: Part[Engine] | None
 
     @property
@@ -107,6 +108,7 @@ def make_plan(wanted: Wanted) -> Plan:
     found = [
         *problems.of_parts(assembly, schema, wanted.budget, wanted.select_share, batches),
         *problems.of_evaluation(assembly, schema, batches, wanted.evaluate),
+        *problems.of_in_sample(assembly, batches, wanted.select_share, wanted.evaluate, wanted.in_sample),
         *problems.of_engine(assembly, schema, batches, wanted.engine),
         *problems.of_relation(named, schema.neighboring),
     ]
@@ -377,16 +379,19 @@ class _Drafter:
                 if each.name != "scoring" or plan.events or plan.settings is not None:
                     stages.append(Stage(each.name, each.part, each.share, request, plan))
         evaluation = None
-        if self.wanted.evaluate is not None and not faults:
-            share = LEAST_SHARE * scale
-            request = self._request(self.wanted.budget.share(share, LEAST_SHARE))
+        schema, held_out, in_sample = self.wanted.schema, self.wanted.evaluate, self.wanted.in_sample
+        share = LEAST_SHARE if in_sample is None else in_sample
+        if not (held_out is in_sample is None or faults):
+            request = self._request(self.wanted.budget.share(share * scale, share))
             try:
-                evaluation = planned_evaluation(
-                    self.wanted.evaluate, self.wanted.schema, _planned(stages), request
-                )
+                if held_out is not None:
+                    evaluation = planned_evaluation(held_out, schema, _planned(stages), request)
+                else:
+                    wanted = partial(PlannedEvaluation, held_out=None, records=FITTED, of_budget=share)
+                    evaluation = planned_afterwards(schema, request, wanted)
             except (Unsuitable, CalibrationFailed) as error:
                 faults.append(f"the evaluation: {error}")
-        return _Draft(tuple(stages), evaluation, faults, self.wanted.schema)
+        return _Draft(tuple(stages), evaluation, faults, schema)
 
     def _shares(self) -> Iterator[_Share]:
         """Yield the stages in order, each with its share of the budget."""
@@ -403,6 +408,7 @@ class _Drafter:
                 yield _Share("scoring", scorer, share * score, planning.plan)
             yield _Share("selection", selector, share * (1 - score), selector.instance.plan)
         if regressor is not None:
+            share += self.wanted.in_sample or 0.0
             yield _Share("regression", regressor, 1 - share, regressor.instance.plan)
 
     def _score_share(self, select: float, scorer: Planning) -> float:

@@ -114,6 +114,28 @@ def of_evaluation(assembly: Assembly, schema: Schema, batches: int, share: float
         )
 
 
+def of_in_sample(
+    assembly: Assembly, batches: int, select_share: float, evaluate: float | None, share: float | None
+) -> Iterator[str]:
+    """Yield why no model of these parts could be scored on the records that it is fitted to."""
+    if share is None:
+        return
+    most = 1 - select_share if assembly.selection is not None else 1.0
+    if not 0 < share < most:
+        yield (
+            f"in_sample is {share}; the share of the budget for a score must be above 0 and below "
+            f"{most:.3g}, what is left for the regression"
+        )
+    if evaluate is not None:
+        yield "a model is scored on records held out (evaluate) or on those of its fit (in_sample); give one"
+    if assembly.regressor is None:
+        yield "an evaluation scores a model, and only features are selected; add a regressor"
+    elif not assembly.forms or set(FORMS).isdisjoint(assembly.forms):
+        yield f"{assembly.regressor} has a form of data of its own, whose records cannot score a model"
+    if batches > 1:
+        yield "one table scores a model, not batches; leave the evaluation out"
+
+
 def of_engine(assembly: Assembly, schema: Schema, batches: int, engine: Part[Engine] | None) -> Iterator[str]:
     """Yield what is wrong with parts and public facts where an engine has the records."""
     if engine is None:

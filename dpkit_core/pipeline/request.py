@@ -79,6 +79,8 @@ class Request:
         ``dpkit_core.pipeline.planner.DEFAULT_SELECT_SHARE``.
     evaluate
         Share of the records that are held out and score the model; None for no score.
+    in_sample
+        Fraction of the budget for a score on the records of the fit; None for no score.
     engine
         What will have the records, by the name of an installed engine; None for this process.
 
@@ -101,6 +103,7 @@ class Request:
     k: int | str | None = attrs.field(default=None, kw_only=True)
     select_share: float | None = attrs.field(default=None, kw_only=True)
     evaluate: float | None = attrs.field(default=None, kw_only=True)
+    in_sample: float | None = attrs.field(default=None, kw_only=True)
     engine: str | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
@@ -238,6 +241,7 @@ def propose(wanted: Request, report: Callable[[str], None] = warn) -> Agreed:
             select_share=share,
             batches=batches,
             evaluate=wanted.evaluate,
+            in_sample=wanted.in_sample,
             engine=engine,
         )
         if recommended is not None and plan.assembly.selection is None:

@@ -148,8 +148,8 @@ def _read_stage_event(document: Mapping[str, Any]) -> StageEvent:
 spelled(StageEvent, lambda item: {"stage": item.stage, **event_to_json(item.event)}, _read_stage_event)
 
 
-#: The stage whose records were held out from all others.
-EVALUATION = "evaluation"
+#: The stage whose records were held out from all others, and that which scores the model on its own.
+EVALUATION, IN_SAMPLE = "evaluation", "in-sample"
 
 
 def charged(events: Iterable[StageEvent], schema: Schema) -> tuple[Event, ...]:
@@ -208,6 +208,8 @@ class Settings:
         Number of iterates from which the selector dropped features; None if it selected first.
     evaluate
         The records that were held out to score the model; None if none were, or if others score it.
+    in_sample
+        The fraction of the budget for a score of the model on the records of its fit; None for none.
     spare
         Attempts that several parties have paid for; None if they have not.
     """
@@ -218,6 +220,11 @@ class Settings:
         default=None, validator=attrs.validators.optional(attrs.validators.ge(1))
     )
     evaluate: HeldOut | None = None
+    in_sample: float | None = attrs.field(
+        default=None,
+        converter=attrs.converters.optional(float),
+        validator=attrs.validators.optional(fraction),
+    )
     spare: Spare | None = None
 
 
