@@ -139,7 +139,6 @@ The page, in short; ``help(dpkit_core.Scorer)`` and so on have the terms, units 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
@@ -158,7 +157,7 @@ from dpkit_core.privacy.events import (
     PermuteAndFlip,
     PoissonSampled,
 )
-from dpkit_core.validators import exact_text, frozen_mapping, frozen_texts, frozen_tuple
+from dpkit_core.validators import exact_text, finite, frozen_mapping, frozen_texts, frozen_tuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -227,11 +226,6 @@ class StagePlan:
         return self.settings
 
 
-def _finite(instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
-    if not 0 <= value < math.inf:
-        raise ValueError(f"{attribute.name} is {value}; it must be a finite number of at least 0")
-
-
 @attrs.frozen
 class Forecast:
     """What a part expects of a run, from public facts alone, for those who decide about the budget.
@@ -248,7 +242,7 @@ class Forecast:
     """
 
     sentence: str = attrs.field(converter=exact_text)
-    records: float | None = attrs.field(default=None, validator=attrs.validators.optional(_finite))
+    records: float | None = attrs.field(default=None, validator=attrs.validators.optional(finite))
     remedy: str = attrs.field(default="", converter=exact_text)
 
 

@@ -82,18 +82,7 @@ def execute(
         note(f"wrote {files.release.called}")
     files.save_page(release)
     afterwards(release)
-    try:
-        with until_nobody_reads():
-            if format is Format.TABLE:
-                show_release(release)
-            elif not files.to_standard_output:
-                _print_document(release)
-    except KeyboardInterrupt:
-        note(f"stopped printing; the release is complete in {files.release.called}")
-    except OSError as error:
-        raise ReleaseNotShown(
-            f"standard output: {error.strerror or error}. The release is complete in {files.release.called}"
-        ) from error
+    _show_written(release, files.release, format)
     if release.refusal is not None:
         raise typer.Exit(REFUSED)
 
@@ -145,6 +134,22 @@ def _write(release: Release, output: Output | StandardOutput) -> None:
             _print_document(release)
         raise ReleaseNotWritten(
             f"cannot write {output.called}: {error.strerror or error}. The release is paid for. {where}"
+        ) from error
+
+
+def _show_written(release: Release, output: Output | StandardOutput, format: Format) -> None:
+    """Print a release that is in ``output`` already."""
+    try:
+        with until_nobody_reads():
+            if format is Format.TABLE:
+                show_release(release)
+            elif isinstance(output, Output):
+                _print_document(release)
+    except KeyboardInterrupt:
+        note(f"stopped printing; the release is complete in {output.called}")
+    except OSError as error:
+        raise ReleaseNotShown(
+            f"standard output: {error.strerror or error}. The release is complete in {output.called}"
         ) from error
 
 

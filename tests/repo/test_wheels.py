@@ -76,7 +76,7 @@ def listed(scripts: Path) -> list[dict[str, Any]]:
 def test_a_plugin_installs_alone_and_loads(folder: Path, wheels: Path, tmp_path: Path) -> None:
     role = kind_named(folder.parent.name).name
     distribution = f"dpkit-{role}-{folder.name}".replace("_", "-")
-    scripts = install(tmp_path, wheels, "dpkit", distribution)
+    scripts = install(tmp_path, wheels, "dpkit", "dpkit-command-show", distribution)
     assert [part["distribution"] for part in listed(scripts)] == [distribution]
     assert folder.name in command(scripts / "dpkit", "show", role, folder.name)
     other = "peel" if folder.name != "peel" else "joint"
