@@ -2,6 +2,7 @@
 
 import json
 import math
+from typing import ClassVar
 
 import attrs
 import numpy as np
@@ -19,6 +20,7 @@ from dpkit_core import (
     Randomness,
     Release,
     Schema,
+    StagePlan,
     compose,
     plan_evaluation,
     verify,
@@ -280,6 +282,50 @@ def test_a_record_of_the_other_side_changes_no_bit(regressor):
     same = [released(single) == alone for single in singles]
     assert same == out
     assert 0 < sum(out) < 6
+
+
+def scored_and_fitted(monkeypatch):
+    """Return the records that score a model in its own run, and those of which some are fitted to."""
+    seen = {}
+
+    def spy(name, real):
+        def called(meter, data, *more, **options):
+            seen.setdefault(name, {*map(tuple, np.column_stack([data.X, data.y]))})
+            return real(meter, data, *more, **options)
+
+        return called
+
+    monkeypatch.setattr("dpkit_core.pipeline.evaluate.score_of_numbers", spy("scored", score_of_numbers))
+    plan = compose(regressor=Watched()).plan(SCHEMA, BUDGET, evaluate=0.3)
+    plan.run(line(500), randomness=Randomness.from_seed(5))
+    return seen["scored"], Watched.seen[-1]
+
+
+@attrs.frozen
+class Watched:
+    """Shows what it is fitted to; the model is a constant."""
+
+    seen: ClassVar[list[set[tuple[float, ...]]]] = []
+
+    api = 3
+    proof = reference = "a constant"
+
+    def plan(self, request):
+        return StagePlan((Gaussian(10.0, sensitivity=1.0, shape=(1,)),), None)
+
+    def fit(self, data, plan, meter):
+        meter.gaussian(np.zeros(1), sensitivity=1.0, noise_multiplier=10.0)
+        self.seen.append({*map(tuple, np.column_stack([data.X, data.y]))})
+        return LinearModel(("a", "b"), (0.0, 0.0))
+
+
+def test_no_record_is_fitted_to_and_scores_the_model(monkeypatch):
+    scored, fitted = scored_and_fitted(monkeypatch)
+    assert not scored & fitted
+    assert len(scored) + len(fitted) == 500
+    monkeypatch.setattr("dpkit_core.pipeline.runner.divided", lambda plan, data: (data, data))
+    scored, fitted = scored_and_fitted(monkeypatch)
+    assert scored & fitted  # charged as apart, which the first line sees
 
 
 @pytest.mark.first(3)
@@ -582,7 +628,7 @@ def test_a_later_score_costs_its_budget_and_is_charged_in_full():
 
 def test_it_reads_the_sides_in_the_release_and_not_in_a_schema(monkeypatch):
     _, release = scored(evaluate=0.25)
-    seen = []
+    seen: ClassVar[list[set[tuple[float, ...]]]] = []
     monkeypatch.setattr("dpkit_core.pipeline.evaluate.score_of_numbers", spy(seen))
     data = line()
     sizes = {records: counted(seen, release, data, records) for records in ("held-out", "fitted", "other")}
