@@ -32,7 +32,9 @@ STAGES = {
     "selection": "selector",
     "regression": "regressor",
     "evaluation": "regressor",
+    "in-sample": "regressor",
 }
+WHERE_SCORED = {"evaluation": "evaluate", "in-sample": "in_sample"}
 PICKS = ("ExponentialMechanism", "PermuteAndFlip")
 UNSEEN = "no record of the table is one that the model was fitted to"
 NOISE = ("Gaussian", "NonSphericalGaussian")
@@ -429,7 +431,7 @@ def check_run(release, features):
     require(roles in RUNS, f"the parts are {roles}")
     require(certificate["parts"][-1]["name"] == certificate["accountant"], "another accountant is listed")
     alone = roles == RUNS[3]
-    listed = alone or all(STAGES[stage] in roles for stage in stages)
+    listed = all(STAGES[stage] in roles or (alone and stage == "evaluation") for stage in stages)
     require(listed, "an event is of no part that is listed")
     for stage in ("selection", "regression"):
         require((STAGES[stage] in roles) == (stage in stages), f"no event is of the {STAGES[stage]}")
@@ -455,8 +457,10 @@ def check_run(release, features):
 def check_evaluation(release, *, alone):
     """Refuse a score of other noise than its events have, or of no model; ``alone`` it is of another's."""
     certificate, found = release["certificate"], release.get("evaluation")
-    events = [event for event in certificate["events"] if event["stage"] == "evaluation"]
-    planned = "evaluate" in certificate.get("plan", {})
+    events = [event for event in certificate["events"] if event["stage"] in ("evaluation", "in-sample")]
+    stages = {event["stage"] for event in events}
+    plan = certificate.get("plan", {})
+    planned = "evaluate" in plan
     if alone:
         which = (found or {}).get("records", "held-out")
         require(found and "of" in found, "no model of another release is scored")
@@ -465,12 +469,15 @@ def check_evaluation(release, *, alone):
         require(planned == (which == "held-out"), "which records are held out is not said where they score")
         require(not planned or certificate["neighboring"] == "add-remove", "a replaced record may move")
     else:
-        require(bool(events) == planned, "nothing is planned to be scored")
+        expected = {stage for stage, key in WHERE_SCORED.items() if key in plan}
+        require(stages == expected and len(stages) <= 1, "nothing is planned to be scored, or twice")
         require((found is not None) == bool(events and release["model"]), "there is a score of no model")
-        require(not {"of", "records"} & set(found or {}), "a model is scored in its run by other records")
+        by = None if "evaluation" in stages else "fitted"
+        own = found is None or ("of" not in found and found.get("records") == by)
+        require(own, "a model is scored in its run by other records")
     if events and not alone:
-        one_table = "batches" not in certificate["plan"] and certificate["neighboring"] == "add-remove"
-        require(one_table, "records are held out from a table under add-remove")
+        kept = "in-sample" in stages or certificate["neighboring"] == "add-remove"
+        require("batches" not in plan and kept, "records are held out from a table under add-remove")
     if found is not None:
         last, accuracy = events[-1], found["measure"] == "accuracy"
         require(len(events) == (1 if accuracy else 5), "the score is of other events")

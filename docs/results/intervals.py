@@ -6,8 +6,9 @@ the released bounds, over the population, a table of 400 000 records or, for dia
     uv run python docs/results/intervals.py
 
 Those of a score are about the capped R^2 of a model that was not fitted to the records, for themselves and
-for the population; noise is normal, of the planned deviation. ``robust`` or ``scores`` after the name of the
-script prints these rows alone.
+for the population; noise is normal, of the planned deviation, and center and cap are fixed. Of ``whole``
+runs, all of them are as released. ``robust``, ``scores`` or ``whole`` after the name of the script prints
+these rows alone.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import attrs
 import numpy as np
 
 from dpkit_core import (
@@ -30,6 +32,7 @@ from dpkit_core import (
     WinsorizedLinearModel,
     compose,
     open_source,
+    plan_evaluation,
 )
 from dpkit_core.mechanisms.moments import flatten
 from dpkit_core.mechanisms.scores import NORM, SAID, score_events, score_rows
@@ -164,6 +167,63 @@ def scores() -> None:
             print(ranking(positive, apart, n, mu), flush=True)
 
 
+#: Bounds of the target: none, wide ones, and such as cut off a hundredth of the records or so.
+BOUNDS = {"none": None, "wide": (-50.0, 50.0), "narrow": (-1.0, 4.0)}
+
+#: Held out records and epsilon of a score in whole runs.
+SETTINGS = ((1000, 4.0), (2000, 1.0), (2000, 4.0))
+
+
+def whole(
+    sample: Population, bounds: tuple[float, float] | None, n: int, epsilon: float, runs: int = MANY
+) -> tuple[int, int, int]:
+    """Return in how many whole runs a score is told, and how many intervals hold it, own and wider ones.
+
+    Each run scores one line by records of its own, under the center and cap that it releases.
+    """
+    schema = Schema.numeric("ab", "y", bounds={} if bounds is None else {"y": bounds})
+    fit = compose(regressor="winsorized_least_squares").plan(schema, Budget(4.0, 1e-6))
+    rng = np.random.default_rng(n)
+    release = fit.run(Dataset.from_arrays(*sample(5000, rng), schema), randomness=Randomness.from_seed(0))
+    model = release.usable_model
+    plan = plan_evaluation(release, Budget(epsilon, 1e-6), "other")
+    everyone = sample(100_000, rng)
+
+    def exact(X: Matrix, y: Vector, found: Evaluation) -> float:
+        assert found.center is not None
+        assert found.cap is not None
+        v = score_rows(Block(X, y), model.predict, found.center, found.cap, bounds or (-math.inf, math.inf))
+        truth = attrs.evolve(found, released=flatten(v.T @ v).tolist(), deviation=1e-9).score()
+        assert truth is not None
+        return truth.value
+
+    told = own = wider = 0
+    for run in range(runs):
+        X, y = sample(n, np.random.default_rng([n, run]))
+        scored = plan.run(Dataset.from_arrays(X, y, schema), randomness=Randomness.from_seed(run))
+        found = scored.evaluation
+        assert found is not None
+        of_these, of_all = found.score(), found.score(population=True)
+        if of_these is None or of_all is None:
+            continue
+        told += 1
+        own += of_these.low <= exact(X, y, found) <= of_these.high
+        wider += of_all.low <= exact(*everyone, found) <= of_all.high
+    return told, own, wider
+
+
+def runs() -> None:
+    """Print the table of whole runs."""
+    print("| table | bounds | held out | epsilon | told | of these records | of the population |")
+    print("|---|---|---:|---:|---:|---:|---:|")
+    for name, sample in (("equal variance", level), ("unequal variance", uneven)):
+        for called, bounds in BOUNDS.items():
+            for n, epsilon in SETTINGS:
+                told, own, wider = whole(sample, bounds, n, epsilon)
+                rates = f"{100 * own / told:.1f}% | {100 * wider / told:.1f}%"
+                print(f"| {name} | {called} | {n} | {epsilon:g} | {told} | {rates} |", flush=True)
+
+
 def ranking(positive: float, apart: float, n: int, mu: float) -> str:
     """Return a line of AUC: of so many who have what is said, normal scores are so many deviations apart."""
     deviation = math.sqrt(2) / mu
@@ -198,7 +258,7 @@ def ranking(positive: float, apart: float, n: int, mu: float) -> str:
 def main() -> None:
     """Print the tables."""
     if sys.argv[1:]:
-        {"robust": robust, "scores": scores}[sys.argv[1]]()
+        {"robust": robust, "scores": scores, "whole": runs}[sys.argv[1]]()
         return
     print(
         "| table | records | epsilon | intervals that hold the truth | worst coefficient | told |\n"
@@ -238,6 +298,7 @@ def main() -> None:
         print(row("diamonds, price by carat", schema, resampled, everything, 20_000, epsilon), flush=True)
     robust()
     scores()
+    runs()
 
 
 if __name__ == "__main__":

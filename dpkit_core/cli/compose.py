@@ -191,6 +191,15 @@ class PrivacyOptions:
             help="Hold out this share of the records, such as .1, and score the model on them.",
         ),
     ] = None
+    in_sample: Annotated[
+        float | None,
+        typer.Option(
+            "--in-sample",
+            metavar="SHARE",
+            help="Score the model on the records of its fit for this share of the budget, such as .3: "
+            "optimistic, and less noisy than a score on few records held out.",
+        ),
+    ] = None
     select_share: Annotated[
         float | None,
         typer.Option(
@@ -315,6 +324,7 @@ def _request(
         options=options,
         select_share=privacy.select_share,
         evaluate=privacy.evaluate,
+        in_sample=privacy.in_sample,
         engine=parts.engine,
     )
 

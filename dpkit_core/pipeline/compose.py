@@ -22,7 +22,7 @@ from dpkit_core.errors import CannotCompose, InvalidOption
 from dpkit_core.pipeline.choose import AUTO, FALLBACK, chosen_k
 from dpkit_core.pipeline.parts import Assembly, make_engine, make_part, require_type
 from dpkit_core.pipeline.plan import Plan
-from dpkit_core.pipeline.planner import DEFAULT_SELECT_SHARE, make_plan
+from dpkit_core.pipeline.planner import DEFAULT_SELECT_SHARE, Wanted, make_plan
 from dpkit_core.pipeline.policy import Policy
 from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.plugins.registry import Registry
@@ -53,6 +53,7 @@ class Pipeline:
         select_share: float = DEFAULT_SELECT_SHARE,
         batches: int = 1,
         evaluate: float | None = None,
+        in_sample: float | None = None,
         engine: Engine | str | None = None,
     ) -> Plan:
         """Return what each part will spend; touches no data.
@@ -74,6 +75,9 @@ class Pipeline:
         evaluate
             Share of the records, such as .1, that are held out from all parts and score the model, which
             costs nothing beside as much Gaussian noise of a fit; None for no score.
+        in_sample
+            Fraction of the budget, such as .3, for a score on the records of the fit: optimistic, and less
+            noisy than one on few held out. None for no score.
         engine
             What will have the records, an instance or the name of an installed one: parts that need the
             records in one place are refused. None for this process.
@@ -97,21 +101,26 @@ class Pipeline:
         if evaluate is not None:
             require_type("evaluate", evaluate, numbers.Real, "give a number between 0 and 1, such as 0.1")
             evaluate = float(evaluate)
+        if in_sample is not None:
+            require_type("in_sample", in_sample, numbers.Real, "give a number between 0 and 1, such as 0.3")
+            in_sample = float(in_sample)
         require_type("batches", batches, numbers.Integral, "give a whole number of at least 1")
         where = None if engine is None else make_engine(engine)
+        wanted = Wanted(
+            self.assembly,
+            schema,
+            budget,
+            k=None,
+            select_share=select_share,
+            batches=int(batches),
+            evaluate=evaluate,
+            in_sample=in_sample,
+            engine=where,
+        )
 
         def planned(k: int | None, assembly: Assembly = self.assembly) -> Plan:
             try:
-                return make_plan(
-                    assembly,
-                    schema,
-                    budget,
-                    k=k,
-                    select_share=select_share,
-                    batches=int(batches),
-                    evaluate=evaluate,
-                    engine=where,
-                )
+                return make_plan(attrs.evolve(wanted, k=k, assembly=assembly))
             except SystemExit as error:  # of an accountant: a part does not end the program
                 raise CannotCompose(str(assembly), ["a part tried to end the program"]) from error
 

@@ -3,7 +3,9 @@
 The records held out and those of the fit are disjoint by a public rule (``dpkit_core.data.sides``), so the
 evaluation costs nothing beside a fit that has as much Gaussian noise (``dpkit_core.privacy.events.Apart``).
 The plan gives it the precision of the fit's; where that is little, it has a share of the budget, which the
-fit then has less. An evaluation in a run of its own has a budget of its own, all of which it spends.
+fit then has less. A score on the records of the fit, *in-sample*, is one more step on the same records: it
+has a share of the budget, and its events are composed with the others. An evaluation in a run of its own has
+a budget of its own, all of which it spends.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.composition import elements
 from dpkit_core.privacy.events import Event, Gaussian
 from dpkit_core.protocols import Meter, Model, Request
-from dpkit_core.release.certificate import HeldOut
+from dpkit_core.release.certificate import EVALUATION, IN_SAMPLE, HeldOut
 from dpkit_core.release.evaluation import ACCURACY, CAPPED_R2, FITTED, HELD_OUT, OTHER, Evaluation
 from dpkit_core.release.kinds import CORE_KINDS, OWN_KINDS
 
@@ -58,6 +60,8 @@ class PlannedEvaluation:
         The model that is scored, in a run of its own; None for the model that the run releases.
     of
         Digest of the release that has it.
+    of_budget
+        Of the budget, for a score on the records of the fit in its own run; None of other evaluations.
     """
 
     held_out: HeldOut | None
@@ -66,6 +70,12 @@ class PlannedEvaluation:
     records: str = HELD_OUT
     model: Model | None = attrs.field(default=None, repr=False)
     of: str | None = None
+    of_budget: float | None = None
+
+    @property
+    def stage(self) -> str:
+        """The stage of a run that it is."""
+        return EVALUATION if self.of_budget is None else IN_SAMPLE
 
     @property
     def rule(self) -> HeldOut | None:
@@ -110,11 +120,8 @@ class PlannedEvaluation:
             told = f"it will be known to {known / size:.1g} or so"
         elif size is not None:
             told += f", and of about {size} it will say little"
-            if self.model is None:
-                told += (
-                    "; `dpkit evaluate` on the fitted records says more for a budget of its own, "
-                    "optimistically"
-                )
+            if self.model is None and self.of_budget is None:
+                told += "; --in-sample says more for a share of the budget, optimistically"
         return f"{measure} of the model on {self.on}; {told}"
 
 
@@ -156,7 +163,7 @@ def planned_evaluation(
 def planned_afterwards(
     schema: Schema, request: Request, wanted: Callable[..., PlannedEvaluation]
 ) -> PlannedEvaluation:
-    """Return the plan of an evaluation in a run of its own, which spends the budget of ``request``.
+    """Return the plan of an evaluation, in a run of its own or in-sample, which spends the whole request.
 
     ``wanted`` makes it of classes and events.
 

@@ -95,6 +95,7 @@ class _SavedPlan:
     select_share: float
     batches: int = attrs.field(default=1, kw_only=True)
     evaluate: float | None = attrs.field(default=None, kw_only=True)
+    in_sample: float | None = attrs.field(default=None, kw_only=True)
     budget: Budget
     parts: Mapping[str, _SavedPart] = attrs.field(validator=_known)
     engine: _SavedPart | None = attrs.field(default=None, kw_only=True)
@@ -114,6 +115,7 @@ class _SavedPlan:
             _events(plan),
             batches=plan.batches,
             evaluate=None if plan.evaluation is None else plan.evaluation.share,
+            in_sample=None if plan.evaluation is None else plan.evaluation.of_budget,
             engine=None if plan.engine is None else _SavedPart.of(plan.engine),
         )
 
@@ -208,6 +210,7 @@ def _plan_in(saved: _SavedPlan) -> Plan:
         select_share=saved.select_share,
         batches=saved.batches,
         evaluate=saved.evaluate,
+        in_sample=saved.in_sample,
         engine=None if engine is None else make_engine(engine.component, thawed(engine.options)).instance,
     )
 
@@ -326,6 +329,7 @@ def _plan_of(release: Release, select_share: float | None) -> Plan:
         select_share=settings.select_share if select_share is None else select_share,
         batches=settings.batches,
         evaluate=None if settings.evaluate is None else settings.evaluate.share,
+        in_sample=settings.in_sample,
     )
     return again if spare is None else again.with_spare(spare.attempts, budget)
 

@@ -56,20 +56,7 @@ def of_parts(
         yield _without_iterates(scorer, regressor)
     if not (selector or regressor):
         yield "nothing would be released; add a regressor, or a scorer and a selector"
-    if batches < 1:
-        yield f"batches is {batches}; there must be at least 1"
-    if batches > 1 and schema.unit is not None:
-        yield (
-            f"a unit, {schema.unit}, may have records in several batches, of which nobody counts more than "
-            "those of one; give one table"
-        )
-    if batches > 1 and selector:
-        yield f"{selector} selects features when not all batches are there; leave it out, or give one table"
-    if batches > 1 and regressor and BATCHES not in forms_of(regressor.instance):
-        yield (
-            f"{regressor} learns from one table, not from {batches} batches; give one table, or a regressor "
-            "for streams, such as sgbdt"
-        )
+    yield from _of_batches(assembly, schema, batches)
     if not SMALLEST_BUDGET <= budget.epsilon <= 1 / SMALLEST_BUDGET:
         yield (
             f"epsilon is {budget.epsilon}; no noise is drawn for less than {SMALLEST_BUDGET} or more than "
@@ -90,6 +77,24 @@ def of_parts(
             )
 
 
+def _of_batches(assembly: Assembly, schema: Schema, batches: int) -> Iterator[str]:
+    selector, regressor = assembly.selector, assembly.regressor
+    if batches < 1:
+        yield f"batches is {batches}; there must be at least 1"
+    if batches > 1 and schema.unit is not None:
+        yield (
+            f"a unit, {schema.unit}, may have records in several batches, of which nobody counts more than "
+            "those of one; give one table"
+        )
+    if batches > 1 and selector:
+        yield f"{selector} selects features when not all batches are there; leave it out, or give one table"
+    if batches > 1 and regressor and BATCHES not in forms_of(regressor.instance):
+        yield (
+            f"{regressor} learns from one table, not from {batches} batches; give one table, or a regressor "
+            "for streams, such as sgbdt"
+        )
+
+
 def of_evaluation(assembly: Assembly, schema: Schema, batches: int, share: float | None) -> Iterator[str]:
     """Yield why no model of these parts could be scored on a share of the records, held out."""
     if share is None:
@@ -107,6 +112,28 @@ def of_evaluation(assembly: Assembly, schema: Schema, batches: int, share: float
             "a record that is replaced may change its side, of which no proof is known; plan for add-remove, "
             "or leave the evaluation out"
         )
+
+
+def of_in_sample(
+    assembly: Assembly, batches: int, select_share: float, evaluate: float | None, share: float | None
+) -> Iterator[str]:
+    """Yield why no model of these parts could be scored on the records that it is fitted to."""
+    if share is None:
+        return
+    most = 1 - select_share if assembly.selection is not None else 1.0
+    if not 0 < share < most:
+        yield (
+            f"in_sample is {share}; the share of the budget for a score must be above 0 and below "
+            f"{most:.3g}, what is left for the regression"
+        )
+    if evaluate is not None:
+        yield "a model is scored on records held out (evaluate) or on those of its fit (in_sample); give one"
+    if assembly.regressor is None:
+        yield "an evaluation scores a model, and only features are selected; add a regressor"
+    elif not assembly.forms or set(FORMS).isdisjoint(assembly.forms):
+        yield f"{assembly.regressor} has a form of data of its own, whose records cannot score a model"
+    if batches > 1:
+        yield "one table scores a model, not batches; leave the evaluation out"
 
 
 def of_engine(assembly: Assembly, schema: Schema, batches: int, engine: Part[Engine] | None) -> Iterator[str]:

@@ -79,6 +79,8 @@ class Request:
         ``dpkit_core.pipeline.planner.DEFAULT_SELECT_SHARE``.
     evaluate
         Share of the records that are held out and score the model; None for no score.
+    in_sample
+        Fraction of the budget for a score on the records of the fit; None for no score.
     engine
         What will have the records, by the name of an installed engine; None for this process.
 
@@ -101,6 +103,7 @@ class Request:
     k: int | str | None = attrs.field(default=None, kw_only=True)
     select_share: float | None = attrs.field(default=None, kw_only=True)
     evaluate: float | None = attrs.field(default=None, kw_only=True)
+    in_sample: float | None = attrs.field(default=None, kw_only=True)
     engine: str | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
@@ -238,6 +241,7 @@ def propose(wanted: Request, report: Callable[[str], None] = warn) -> Agreed:
             select_share=share,
             batches=batches,
             evaluate=wanted.evaluate,
+            in_sample=wanted.in_sample,
             engine=engine,
         )
         if recommended is not None and plan.assembly.selection is None:
@@ -282,14 +286,19 @@ def agreed_in(
 
 
 def agreed_on(
-    plan: Plan, data: Any, *, reading: ReadOptions = ReadOptions(), report: Callable[[str], None] = warn
+    plan: Plan,
+    data: Any,
+    *,
+    reading: ReadOptions = ReadOptions(),
+    report: Callable[[str], None] = warn,
+    chooser: str = "the plan",
 ) -> Agreed:
-    """Return a plan and the tables to run it on; as ``agreed_in``."""
+    """Return a plan and the tables to run it on; as ``agreed_in``. ``chooser`` has named the columns."""
     tables = _several(data)
     _require_as_many(len(tables), plan.batches)
     with ExitStack() as opened:
         sources = _opened(tables, reading, opened)
-        _require_columns(sources, plan.schema, report, chooser="the plan")
+        _require_columns(sources, plan.schema, report, chooser=chooser)
         return Agreed(plan, sources, reading, opened=opened.pop_all())
 
 
@@ -313,10 +322,7 @@ def to_evaluate(
         As of ``agreed_in``.
     """
     plan = plan_evaluation(release, budget, records, accountant=accountant)
-    with ExitStack() as opened:
-        sources = _opened(_several(data), reading, opened)
-        _require_columns(sources, plan.schema, report, chooser="the release")
-        return Agreed(plan, sources, reading, opened=opened.pop_all())
+    return agreed_on(plan, data, reading=reading, report=report, chooser="the release")
 
 
 def _named(wanted: Request) -> Recipe | None:

@@ -57,7 +57,7 @@ from dpkit_core.pipeline.records import batches_for, divided, without_names
 from dpkit_core.pipeline.screen import LOOP, UNPROTECTED, Screening, loop_of
 from dpkit_core.plugins.resources import resources
 from dpkit_core.protocols import Iterates, Model, Refusal, Regressor, Scorer, Scores, StagePlan
-from dpkit_core.release.certificate import EVALUATION, Certificate, EngineRecord, Settings, Witness
+from dpkit_core.release.certificate import Certificate, EngineRecord, Settings, Witness
 from dpkit_core.release.evaluation import Evaluation
 from dpkit_core.release.kinds import rebuilt
 from dpkit_core.release.release import Release
@@ -206,7 +206,7 @@ class _Run:
             loop = loop_of(plan.stages, plan.iterates)
             plans = {LOOP: loop, "scoring": StagePlan(()), "reading": StagePlan(())}
         if plan.evaluation is not None:
-            plans[EVALUATION] = StagePlan(plan.evaluation.events)
+            plans[plan.evaluation.stage] = StagePlan(plan.evaluation.events)
         # All of them now: once a part is at work, nobody makes a meter.
         self.meters = {name: meter(name, planned) for name, planned in plans.items()}
 
@@ -241,7 +241,7 @@ class _Run:
         model = released if planned is None or planned.model is None else planned.model
         if planned is None or data is None or model is None:
             return None
-        meter = self.meters[EVALUATION]
+        meter = self.meters[planned.stage]
         used = data.select([data.names.index(name) for name in model.features])
         whose = self.plan.assembly.regressor or "the model"
         found = call(whose, lambda: evaluated(meter.window, used, model, planned), meter)
@@ -431,6 +431,7 @@ def _settings(plan: Plan) -> Settings:
         batches=plan.batches,
         iterates=None if plan.iterates is None else len(plan.iterates.after),
         evaluate=None if plan.evaluation is None else plan.evaluation.rule,
+        in_sample=None if plan.evaluation is None else plan.evaluation.of_budget,
         spare=plan.spare,
     )
 

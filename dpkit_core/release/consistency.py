@@ -26,8 +26,8 @@ from dpkit_core.privacy.events import (
     walk,
 )
 from dpkit_core.privacy.filters import filter_from_document
-from dpkit_core.release.certificate import EVALUATION, Certificate
-from dpkit_core.release.evaluation import ACCURACY, HELD_OUT, OTHER, UNSEEN, Evaluation
+from dpkit_core.release.certificate import EVALUATION, IN_SAMPLE, Certificate
+from dpkit_core.release.evaluation import ACCURACY, FITTED, HELD_OUT, OTHER, UNSEEN, Evaluation
 from dpkit_core.release.release import Release
 from dpkit_core.text import number_of
 
@@ -45,6 +45,7 @@ STAGES = {
     "selection": "selector",
     "regression": "regressor",
     EVALUATION: "regressor",
+    IN_SAMPLE: "regressor",
 }
 
 #: The stages of a search among settings, in order: fits, empty folds, the comparison.
@@ -178,6 +179,15 @@ def _run(release: Release) -> Iterator[str]:
         yield "the release has a model or a refusal, but the certificate lists no regressor"
     if regressing and not fitted:
         yield "the certificate lists a regressor, but the release has neither a model nor a refusal"
+    yield from _settings(certificate, roles)
+    yield from _evaluation(release)
+    if "selector" in roles:
+        yield from _selection(release)
+    elif k := len(release.selected):
+        yield f"the release selects {number_of(k, 'feature')}, but the certificate lists no selector"
+
+
+def _settings(certificate: Certificate, roles: Sequence[str]) -> Iterator[str]:
     given = as_document(certificate.plan)
     both = sorted({"select_share", "iterates"} & given.keys())
     if both and roles != RUNS[2]:
@@ -195,15 +205,8 @@ def _run(release: Release) -> Iterator[str]:
             f"the plan is for {given['batches']} batches, in several of which a unit, "
             f"{certificate.schema.unit}, may have records"
         )
-    if "spare" in given and (roles != RUNS[0] or given.keys() & {"batches", "evaluate"}):
+    if "spare" in given and (roles != RUNS[0] or given.keys() & {"batches", "evaluate", "in_sample"}):
         yield "spare attempts are of a fit by several parties, which select no features and score no model"
-    yield from _evaluation(release)
-    if "selector" in roles:
-        yield from _selection(release)
-    else:
-        k = len(release.selected)
-        if k:
-            yield f"the release selects {number_of(k, 'feature')}, but the certificate lists no selector"
 
 
 def _stages(certificate: Certificate, roles: Sequence[str]) -> Iterator[str]:
@@ -226,19 +229,29 @@ def _stages(certificate: Certificate, roles: Sequence[str]) -> Iterator[str]:
 def _evaluation(release: Release) -> Iterator[str]:
     """Check that a model was scored exactly where that is planned, by noise that the events have."""
     certificate, found = release.certificate, release.evaluation
-    events = [item.event for item in certificate.events if item.stage == EVALUATION]
-    rule = certificate.plan.evaluate
-    if bool(events) != (rule is not None):
-        listed = number_of(len(events), "event")
+    by_stage = {
+        stage: [item.event for item in certificate.events if item.stage == stage]
+        for stage in (EVALUATION, IN_SAMPLE)
+    }
+    held_out, in_sample = by_stage.values()
+    events = held_out or in_sample
+    rule, share = certificate.plan.evaluate, certificate.plan.in_sample
+    if bool(held_out) != (rule is not None):
+        listed = number_of(len(held_out), "event")
         yield f"{listed} of an evaluation, and the plan holds out {'some' if rule else 'no'} records"
+    if bool(in_sample) != (share is not None):
+        listed = number_of(len(in_sample), "event")
+        yield f"{listed} in-sample, and the plan has {'some' if share else 'no'} budget for such a score"
+    if held_out and in_sample:
+        yield "a model is scored on records held out and on those of its fit, which no plan does"
     if (found is not None) != bool(events and release.model is not None):
         yield "the release has an evaluation exactly where a model was evaluated, and this one does not"
     if not events:
         return
-    if certificate.neighboring.value != "add-remove" or certificate.plan.batches > 1:
-        yield "records are held out under add-remove, from a single table, and this is neither"
-    if found is not None and (found.records != HELD_OUT or found.of is not None):
-        yield "a model is evaluated in its own run by records held out, and this one says otherwise"
+    if certificate.plan.batches > 1 or (held_out and certificate.neighboring.value != "add-remove"):
+        yield "records are held out under add-remove, and score a model from a single table; these are not"
+    if found is not None and (found.records != (HELD_OUT if held_out else FITTED) or found.of is not None):
+        yield "a model is evaluated in its own run by other records than its events are of"
     if found is not None:
         yield from _noise(certificate, found, events)
 

@@ -60,3 +60,17 @@ def test_wrong_use_says_what_to_do(dpkit, folder, release):
     lacking = dpkit("evaluate", release, "other.csv", "--epsilon", "1")
     assert lacking.exit_code == 2
     assert "'a'" in lacking.stderr
+
+
+def test_a_model_is_scored_on_the_records_of_its_fit_for_a_share_of_the_budget(dpkit, folder, release):
+    line = ("compose", "line.csv", "--target", "y", "--regressor", "winsorized_least_squares")
+    done = dpkit(*line, "--in-sample", ".3", "--epsilon", "4", "-o", "seen.json")
+    assert done.exit_code == 0, done.output
+    said = " ".join(done.stdout.split())
+    assert "that the model was fitted to. This is optimistic" in said
+    assert "too high by" in said
+    assert dpkit("verify", "seen.json", "--replan").exit_code == 0
+    both = dpkit(*line, "--in-sample", ".3", "--evaluate", ".1", "-o", "both.json")
+    assert both.exit_code == 2
+    assert "give one" in both.stderr
+    assert not (folder / "both.json").exists()

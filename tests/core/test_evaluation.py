@@ -2,6 +2,7 @@
 
 import json
 import math
+from typing import ClassVar
 
 import attrs
 import numpy as np
@@ -19,6 +20,7 @@ from dpkit_core import (
     Randomness,
     Release,
     Schema,
+    StagePlan,
     compose,
     plan_evaluation,
     verify,
@@ -28,16 +30,19 @@ from dpkit_core.data.sides import key_of, sides
 from dpkit_core.data.sums import Block
 from dpkit_core.errors import CannotCompose, InvalidOption, InvalidRelease
 from dpkit_core.files.documents import digest
+from dpkit_core.mechanisms.calibration import total
 from dpkit_core.mechanisms.moments import flatten, sum_of_products
 from dpkit_core.mechanisms.scores import NORM, SAID, SIZE, _counts, score_events, score_of_numbers, score_rows
 from dpkit_core.pipeline.evaluate import _one_by_one
 from dpkit_core.pipeline.planfile import read_plan, replan, write_plan
+from dpkit_core.privacy.composition import elements
+from dpkit_core.privacy.events import Apart, Gaussian, Sequence
 from dpkit_core.privacy.filters import filter_for
 from dpkit_core.release.certificate import HeldOut, Settings
 from dpkit_core.release.evaluation import CELLS, SHOWN_CELLS, Evaluation
 from dpkit_core.release.signing import unsigned
 
-BUDGET = Budget(1.0, 1e-6)
+BUDGET, RO = Budget(1.0, 1e-6), Neighboring.REPLACE_ONE
 SCHEMA = Schema.numeric(["a", "b"], "y")
 YES_NO = Schema(SCHEMA.columns, Column("y", "categorical", categories=("no", "yes")))
 THREE = Schema(SCHEMA.columns, Column("y", "categorical", categories=("low", "mid", "high")))
@@ -108,6 +113,100 @@ def test_what_cannot_be_scored_is_refused_before_anything_is_spent():
     ):
         with pytest.raises(CannotCompose, match=why):
             compose(**parts).plan(schema, BUDGET, **({"evaluate": 0.1} | more))
+
+
+# On the records of the fit
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, YES_NO, attrs.evolve(SCHEMA, neighboring=RO, records=20_000)])
+def test_a_score_on_the_records_of_the_fit_is_one_more_step_on_them(schema):
+    data = line(schema=schema)
+    regressor = "boosted_trees" if schema is YES_NO else "winsorized_least_squares"
+    plan = compose(regressor=regressor).plan(schema, BUDGET, in_sample=0.3)
+    release = plan.run(data, randomness=Randomness.from_seed(3))
+    assert verify(release).confirmed
+    assert replan(release).problems == ()
+    assert release.evaluation.records == "fitted"
+    assert release.evaluation.of is None
+    assert "optimistic" in str(release)
+    assert "held out" not in str(release)
+    # All events are on the same records: none is taken off the total.
+    every = [item.event for item in plan.events]
+    assert plan.charged == tuple(every)
+    assert not any(isinstance(event, Apart) for event in every)
+    if schema is not YES_NO:
+        truth = exact(release, data)
+        assert abs(release.evaluation.score().value - truth) < 5 * (0.01 if schema is SCHEMA else 0.02)
+
+
+def exact(release, data):
+    """Return the capped R2 of a model on these records, without noise."""
+    found = release.evaluation
+    rows = score_rows(Block(data.X, data.y), release.model.predict, found.center, found.cap)
+    return attrs.evolve(found, released=flatten(rows.T @ rows).tolist(), deviation=1e-9).score().value
+
+
+def test_a_score_on_the_records_of_the_fit_is_never_taken_for_one_apart():
+    """Charged as if it were, the total would be that of the fit alone; each single change is refused."""
+    plan = compose(regressor="winsorized_least_squares").plan(SCHEMA, BUDGET, in_sample=0.5)
+    release = plan.run(line())
+    by = plan.accountant.instance
+    sides = (Sequence(plan.stages[0].plan.events), Sequence(plan.evaluation.events))
+    apart = total((Apart(sides),), by, 1e-6)
+    assert apart < 0.95 * plan.epsilon
+    document = release.to_document()
+    assert verify(Release.from_document(document)).confirmed
+    cheaper = json.loads(json.dumps(document))
+    cheaper["certificate"]["epsilon"] = apart
+    assert not verify(Release.from_document(cheaper)).confirmed
+    for event in cheaper["certificate"]["events"]:
+        if event["stage"] == "in-sample":
+            event["stage"] = "evaluation"
+    assert not verify(Release.from_document(cheaper)).confirmed  # no records are held out
+    cheaper["certificate"]["plan"] = {"evaluate": {"share": 0.5, "key": f"{key_of(SCHEMA):016x}"}}
+    assert not verify(Release.from_document(cheaper)).confirmed  # the score says that it is of fitted ones
+    for records in ("held-out", "other"):
+        assert not verify(renamed(release, records)).confirmed
+
+
+def test_a_score_on_the_records_of_the_fit_leaves_more_to_it_than_two_budgets_would():
+    both = compose(regressor="winsorized_least_squares").plan(SCHEMA, BUDGET, in_sample=0.3)
+    alone = compose(regressor="winsorized_least_squares").plan(SCHEMA, Budget(0.7, 7e-7))
+    precisions = [
+        sum(
+            count / event.noise_multiplier**2
+            for inner in plan.stages[0].plan.events
+            for event, count in elements(inner)
+            if isinstance(event, Gaussian)
+        )
+        for plan in (both, alone)
+    ]
+    assert precisions[0] > 1.2 * precisions[1]
+
+
+def test_what_cannot_be_scored_in_sample_is_refused_before_anything_is_spent():
+    for parts, more, why in (
+        ({"regressor": "boosted_trees"}, {"in_sample": 1.0}, "above 0 and below 1"),
+        (
+            {"scorer": "kendall", "selector": "peel", "regressor": "tukey"},
+            {"in_sample": 0.8, "select_share": 0.3},
+            "below 0.7",
+        ),
+        ({"regressor": "boosted_trees"}, {"in_sample": 0.1, "evaluate": 0.1}, "give one"),
+        ({"scorer": "kendall", "selector": "peel"}, {"in_sample": 0.1}, "add a regressor"),
+        ({"regressor": "sgbdt"}, {"batches": 2, "in_sample": 0.1}, "not batches"),
+        ({"regressor": "tukey", "accountant": "basic"}, {"in_sample": 0.1}, "Gaussian"),
+    ):
+        with pytest.raises(CannotCompose, match=why):
+            compose(**parts).plan(SCHEMA, BUDGET, **more)
+
+
+def test_a_plan_with_a_score_in_sample_is_written_and_read(tmp_path):
+    plan = compose(regressor="winsorized_least_squares").plan(SCHEMA, BUDGET, in_sample=0.3)
+    write_plan(plan, tmp_path / "plan.toml")
+    assert read_plan(tmp_path / "plan.toml").events == plan.events
+    assert "in-sample" in str(plan)
+    assert "30% of the budget" in str(plan)
 
 
 # What one record moves
@@ -183,6 +282,50 @@ def test_a_record_of_the_other_side_changes_no_bit(regressor):
     same = [released(single) == alone for single in singles]
     assert same == out
     assert 0 < sum(out) < 6
+
+
+def scored_and_fitted(monkeypatch):
+    """Return the records that score a model in its own run, and those of which some are fitted to."""
+    seen = {}
+
+    def spy(name, real):
+        def called(meter, data, *more, **options):
+            seen.setdefault(name, {*map(tuple, np.column_stack([data.X, data.y]))})
+            return real(meter, data, *more, **options)
+
+        return called
+
+    monkeypatch.setattr("dpkit_core.pipeline.evaluate.score_of_numbers", spy("scored", score_of_numbers))
+    plan = compose(regressor=Watched()).plan(SCHEMA, BUDGET, evaluate=0.3)
+    plan.run(line(500), randomness=Randomness.from_seed(5))
+    return seen["scored"], Watched.seen[-1]
+
+
+@attrs.frozen
+class Watched:
+    """Shows what it is fitted to; the model is a constant."""
+
+    seen: ClassVar[list[set[tuple[float, ...]]]] = []
+
+    api = 3
+    proof = reference = "a constant"
+
+    def plan(self, request):
+        return StagePlan((Gaussian(10.0, sensitivity=1.0, shape=(1,)),), None)
+
+    def fit(self, data, plan, meter):
+        meter.gaussian(np.zeros(1), sensitivity=1.0, noise_multiplier=10.0)
+        self.seen.append({*map(tuple, np.column_stack([data.X, data.y]))})
+        return LinearModel(("a", "b"), (0.0, 0.0))
+
+
+def test_no_record_is_fitted_to_and_scores_the_model(monkeypatch):
+    scored, fitted = scored_and_fitted(monkeypatch)
+    assert not scored & fitted
+    assert len(scored) + len(fitted) == 500
+    monkeypatch.setattr("dpkit_core.pipeline.runner.divided", lambda plan, data: (data, data))
+    scored, fitted = scored_and_fitted(monkeypatch)
+    assert scored & fitted  # charged as apart, which the first line sees
 
 
 @pytest.mark.first(3)
@@ -485,7 +628,7 @@ def test_a_later_score_costs_its_budget_and_is_charged_in_full():
 
 def test_it_reads_the_sides_in_the_release_and_not_in_a_schema(monkeypatch):
     _, release = scored(evaluate=0.25)
-    seen = []
+    seen: ClassVar[list[set[tuple[float, ...]]]] = []
     monkeypatch.setattr("dpkit_core.pipeline.evaluate.score_of_numbers", spy(seen))
     data = line()
     sizes = {records: counted(seen, release, data, records) for records in ("held-out", "fitted", "other")}

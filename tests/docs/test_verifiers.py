@@ -30,7 +30,7 @@ CONFIRMED, REFUSED, NOT_PRIVATE = 0, 2, 5
 SHAPES = (
     "table", "witness", "renyi", "transforms", "trees", "classes", "batches", "iterates", "search", "share",
     "tight", "events", "sums", "refused", "units", "scored", "counted", "rated", "optimistic", "others",
-    "parties", "groups",
+    "parties", "groups", "seen",
 )  # fmt: skip
 
 spec = importlib.util.spec_from_file_location("verify_release", PROGRAM)

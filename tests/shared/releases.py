@@ -60,6 +60,7 @@ def corpus() -> dict[str, Any]:
         "counted": _run(RETURNS, regressor="adassp", evaluate=0.5, accountant="rdp"),
         "rated": _rated(_run(BOX, regressor="adassp", evaluate=0.2)),
         "optimistic": _rated(_run(RETURNS, regressor="adassp"), "fitted"),
+        "seen": _run(BOX, regressor="adassp", in_sample=0.3),
         "others": _rated(_run(REPLACED_BOX, regressor="adassp"), "other"),
         "parties": _parties(),
         "groups": _with(_run(VISITS, regressor="mean"), "rdp", GROUPED),
@@ -89,10 +90,12 @@ def _run(
     *,
     k: int | None = None,
     evaluate: float | None = None,
+    in_sample: float | None = None,
     paid_by: Any = None,
     **parts: Any,
 ) -> Release:
-    plan = compose(**{"accountant": "rdp", **parts}).plan(schema, budget, k=k, evaluate=evaluate)
+    pipeline = compose(**{"accountant": "rdp", **parts})
+    plan = pipeline.plan(schema, budget, k=k, evaluate=evaluate, in_sample=in_sample)
     return plan.run(_uniform(schema), paid_by=paid_by)
 
 

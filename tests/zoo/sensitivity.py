@@ -13,6 +13,7 @@ from zoo.twins import (
     AR,
     FEW,
     SLACK,
+    STEPS,
     Centered,
     Classes,
     ColumnTotals,
@@ -302,6 +303,19 @@ class FactorOfHalves(Factors):
 
     def reach(self, request):
         return super().reach(request) / 2
+
+
+@lie("draws_are_covered")
+class ClippedAtResiduals(Factors):
+    """Residuals are clipped where nine tenths of them are, exactly, and added up in units of the clip."""
+
+    def sums(self, data):
+        u, v = table(data)
+        s = np.trunc(u.mean(axis=1) * STEPS) / STEPS
+        residuals = v - s
+        clip = next(c for c in (1 / 8, 1 / 4, 1 / 2, 1.0) if c == 1 or np.mean(abs(residuals) <= c) >= 0.9)
+        r = np.clip(residuals, -clip, clip) / clip
+        return np.append([r @ r, r @ s], np.zeros(u.shape[1] - 1))
 
 
 @lie("draws_are_covered", "default")

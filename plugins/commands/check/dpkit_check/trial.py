@@ -102,7 +102,10 @@ class TooMany(NotApplicable):
 
 
 def require(condition: object, message: str) -> None:
-    """Raise ``CheckFailed`` with ``message`` unless ``condition`` holds."""
+    """Raise ``CheckFailed`` with ``message`` unless ``condition`` holds.
+
+    Where the message takes long to write, say of two tables, raise it by an ``if``.
+    """
     if not condition:
         raise CheckFailed(message)
 

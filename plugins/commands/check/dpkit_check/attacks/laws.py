@@ -447,18 +447,18 @@ def lists_apart(case: SelectorCase, pair: Pair) -> float:
     budget, epsilon = case.request.budget, _pure_epsilon([*expand(case.plan.events)])
     if epsilon is None:
         delta = hockey_stick(one, other, budget.epsilon + LIST_PRECISION)
-        require(
-            delta <= budget.delta * (1 + 1e-6) + 1e-12,
-            f"the exact laws of the picks have delta {delta:.4g} at epsilon {budget.epsilon:g}; the budget "
-            f"allows {budget.delta:g}, between {case.beside(pair)} ({case.name})",
-        )
+        if not delta <= budget.delta * (1 + 1e-6) + 1e-12:
+            raise CheckFailed(
+                f"the exact laws of the picks have delta {delta:.4g} at epsilon {budget.epsilon:g}; the "
+                f"budget allows {budget.delta:g}, between {case.beside(pair)} ({case.name})"
+            )
         return min(1.0, delta / budget.delta) if budget.delta else 0.0
     ratio = max_log_ratio(one, other)
-    require(
-        ratio <= epsilon * (1 + 1e-3) + 2 * LIST_PRECISION,
-        f"the log probabilities of a list of {number_of(case.picks[0], 'pick')} differ by {ratio:.4g}; the "
-        f"events allow {epsilon:.4g}, between {case.beside(pair)} ({case.name})",
-    )
+    if not ratio <= epsilon * (1 + 1e-3) + 2 * LIST_PRECISION:
+        raise CheckFailed(
+            f"the log probabilities of a list of {number_of(case.picks[0], 'pick')} differ by {ratio:.4g}; "
+            f"the events allow {epsilon:.4g}, between {case.beside(pair)} ({case.name})"
+        )
     return ratio / epsilon
 
 
