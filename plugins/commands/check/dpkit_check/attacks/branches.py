@@ -435,7 +435,8 @@ def require_paid(
 
     why: list[str] = []
     # What a delta pays for a whole unit, its plan has made of the budget's.
-    delta = planned_delta(case.plan) if case.most_records == 1 else case.request.budget.delta
+    whole = case.most_records > 1 and isinstance(case, RegressorCase | SelectorCase)
+    delta = case.request.budget.delta if whole else planned_delta(case.plan)
     if found := unpaid(differ, delta, seed):
         raise CheckFailed(f"{found}, between {case.beside(pair)} ({case.name}): {why[-1]}")
 
