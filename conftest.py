@@ -42,7 +42,8 @@ typer.main.get_command = typer.testing._get_command = functools.cache(typer.main
 
 def pytest_addoption(parser):
     """Add ``--once``, for ``.ci/run lowest``: each call of a library is tried, and not again and again."""
-    parser.addoption("--once", action="store_true", help="Run the first parametrization of each test alone.")
+    told = "Run the first parametrization of each test alone, and all of sources, which read many formats."
+    parser.addoption("--once", action="store_true", help=told)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -64,10 +65,11 @@ def pytest_collection_modifyitems(config, items):
 
 
 def _once(items):
-    """Yield of each test the first parametrization that is neither slow nor exhaustive."""
+    """Yield of each test the first parametrization that is neither slow nor exhaustive, of a source's all."""
     tests = set()
     for item in items:
         test = item.nodeid.partition("[")[0]
-        if test not in tests and not any(map(item.get_closest_marker, ("slow", "exhaustive"))):
+        new = test not in tests or test.startswith("plugins/sources/")
+        if new and not any(map(item.get_closest_marker, ("slow", "exhaustive"))):
             tests.add(test)
             yield item

@@ -139,7 +139,6 @@ The page, in short; ``help(dpkit_core.Scorer)`` and so on have the terms, units 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
@@ -158,7 +157,7 @@ from dpkit_core.privacy.events import (
     PermuteAndFlip,
     PoissonSampled,
 )
-from dpkit_core.validators import exact_text, frozen_mapping, frozen_texts, frozen_tuple
+from dpkit_core.validators import exact_text, finite, frozen_mapping, frozen_texts, frozen_tuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -227,11 +226,6 @@ class StagePlan:
         return self.settings
 
 
-def _finite(instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
-    if not 0 <= value < math.inf:
-        raise ValueError(f"{attribute.name} is {value}; it must be a finite number of at least 0")
-
-
 @attrs.frozen
 class Forecast:
     """What a part expects of a run, from public facts alone, for those who decide about the budget.
@@ -248,7 +242,7 @@ class Forecast:
     """
 
     sentence: str = attrs.field(converter=exact_text)
-    records: float | None = attrs.field(default=None, validator=attrs.validators.optional(_finite))
+    records: float | None = attrs.field(default=None, validator=attrs.validators.optional(finite))
     remedy: str = attrs.field(default="", converter=exact_text)
 
 
@@ -853,9 +847,10 @@ class Regressor(Protocol):
         place of a class in that list, from 1, and 0 for a value that is none. Other regressors are not asked
         to plan for such targets.
     ``additive = True``
-        Several parties can fit it together, where it plans Gaussian noise alone: what it asks noise for on
-        all records is the sum of what it asks for on those of each party, its model follows from the answers
-        alone, and ``Meter.coins`` are public to all of them. Noise is ``Meter.inflation`` times as large.
+        Several parties can fit it together, where it plans Gaussian noise alone, or ``sums`` of a sample:
+        what it asks noise for on all records is the sum of what it asks for on those of each party, its model
+        follows from the answers alone, and ``Meter.coins`` are public to all of them. Noise is
+        ``Meter.inflation`` times as large.
     ``iterates(schema: Schema) -> Iterates``
         What is public about the iterates of a fit to all features, if a scorer and a selector may screen
         them. Its events and the selector's are drawn from one meter, in the order that ``Iterates.after``

@@ -23,6 +23,12 @@ def not_negative(instance: object, attribute: attrs.Attribute[Any], value: float
         raise ValueError(f"{attribute.name} is {value}; it must be at least 0")
 
 
+def finite(instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
+    """Accept a finite number of at least 0."""
+    if not 0 <= value < math.inf:
+        raise ValueError(f"{attribute.name} is {value}; it must be a finite number of at least 0")
+
+
 def length(instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
     """Accept a number from 2^-500 to 2^500.
 

@@ -101,12 +101,12 @@ def microarray(path: Path) -> Iterator[Task]:
     yield task(X, y, best.tolist(), (float(y.min()), float(y.max())))
 
 
-def prepare(plan: Plan, data: Dataset) -> Callable[[Sequence[int]], Vector]:
-    """Return the scores of ``data``; what the scorer releases, if it does, is seeded."""
+def prepare(plan: Plan, data: Dataset, seed: int = 0) -> Callable[[Sequence[int]], Vector]:
+    """Return the scores of ``data``; what the scorer draws or releases, if it does, is seeded."""
     assert plan.assembly.scorer is not None
     stage = plan.stage("scoring")
     planned = StagePlan(()) if stage is None else stage.plan
-    meter = StageMeter("scoring", planned, plan.schema.neighboring, Randomness.from_seed(0))
+    meter = StageMeter("scoring", planned, plan.schema.neighboring, Randomness.from_seed(seed))
     return plan.assembly.scorer.instance.prepare(data, planned, meter)
 
 

@@ -70,7 +70,7 @@ def main(folder: Path) -> None:
     heads = [f"epsilon {e:.3g}, k = {k}" + (f", {n} records" if n else "") for e, k, n in SETTINGS]
     print("| table | " + " | ".join(heads) + " |")
     print("|---" * (1 + len(heads)) + "|")
-    for spec in suite.tables:
+    for spec in (spec for spec in suite.tables if spec.file):
         table = load(
             spec, data_dir=folder, folder=suite.folder, seed=suite.seed, neighboring=suite.neighboring
         )

@@ -65,7 +65,7 @@ def panels(tables: Path) -> Iterator[Panel]:
     heavy = np.ceil(rng.lognormal(0.8, 1.3, UNITS)).astype(np.int64)
     yield synthetic("synthetic, heavy", np.minimum(heavy, 300), rng)
     suite = find_suite("dpkendall")
-    for table in suite.tables:
+    for table in (table for table in suite.tables if table.file):
         if table.name in {HIRES, *SQUARES}:
             loaded = load(table, data_dir=tables, folder=tables, seed=0, neighboring=suite.neighboring)
             X, y = loaded.data.X, loaded.data.y

@@ -16,10 +16,7 @@ import dpkit_core
 from dpkit_core.cli.compose import COMPOSE_EXAMPLES, compose
 from dpkit_core.cli.evaluate import evaluate
 from dpkit_core.cli.list import list_parts
-from dpkit_core.cli.predict import predict
 from dpkit_core.cli.run import run
-from dpkit_core.cli.schema import schema
-from dpkit_core.cli.show import show
 from dpkit_core.cli.verify import verify
 from dpkit_core.commands.installed import Announced, InstalledCommands
 from dpkit_core.commands.options import note, print_json, until_nobody_reads
@@ -31,6 +28,9 @@ _INTERNAL_ERROR = 1
 _WRONG_USE = 2
 _SPENT = 4
 _AS_JSON = "dpkit: as JSON"
+
+# What a first release and its model need, in the order of the work; the other commands follow.
+_FIRST = ("list", "show", "schema", "compose", "run", "predict", "evaluate", "verify")
 
 # Keys of what a run of the command line knows of commands that are installed.
 _FOUND = f"{__name__}.found"
@@ -55,7 +55,8 @@ class _Commands(TyperGroup):
             return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [*super().list_commands(ctx), *self._installed(ctx).names()]
+        names = [*super().list_commands(ctx), *self._installed(ctx).names()]
+        return sorted(names, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         return super().get_command(ctx, cmd_name) or self._installed(ctx).announced(cmd_name)
@@ -194,10 +195,7 @@ def _dpkit(
 
 
 app.command("list")(list_parts)
-app.command("show")(show)
-app.command("schema")(schema)
 app.command("compose", epilog=COMPOSE_EXAMPLES)(compose)
 app.command("run")(run)
-app.command("predict")(predict)
 app.command("evaluate")(evaluate)
 app.command("verify")(verify)

@@ -27,15 +27,11 @@ from dpkit_core.pipeline.observers import Observers
 from dpkit_core.pipeline.payment import price_in_words
 from dpkit_core.pipeline.plan import (
     Plan,
-    accountant_lines,
-    budget_line,
-    forecast_lines,
+    cost_lines,
     missing_lines,
     reading_lines,
     stage_rows,
     title,
-    unit_lines,
-    warning_lines,
 )
 from dpkit_core.pipeline.planfile import forecast_document, plan_document
 from dpkit_core.pipeline.request import Agreed
@@ -86,18 +82,7 @@ def execute(
         note(f"wrote {files.release.called}")
     files.save_page(release)
     afterwards(release)
-    try:
-        with until_nobody_reads():
-            if format is Format.TABLE:
-                show_release(release)
-            elif not files.to_standard_output:
-                _print_document(release)
-    except KeyboardInterrupt:
-        note(f"stopped printing; the release is complete in {files.release.called}")
-    except OSError as error:
-        raise ReleaseNotShown(
-            f"standard output: {error.strerror or error}. The release is complete in {files.release.called}"
-        ) from error
+    _show_written(release, files.release, format)
     if release.refusal is not None:
         raise typer.Exit(REFUSED)
 
@@ -152,6 +137,22 @@ def _write(release: Release, output: Output | StandardOutput) -> None:
         ) from error
 
 
+def _show_written(release: Release, output: Output | StandardOutput, format: Format) -> None:
+    """Print a release that is in ``output`` already."""
+    try:
+        with until_nobody_reads():
+            if format is Format.TABLE:
+                show_release(release)
+            elif isinstance(output, Output):
+                _print_document(release)
+    except KeyboardInterrupt:
+        note(f"stopped printing; the release is complete in {output.called}")
+    except OSError as error:
+        raise ReleaseNotShown(
+            f"standard output: {error.strerror or error}. The release is complete in {output.called}"
+        ) from error
+
+
 def _print_document(release: Release) -> None:
     print(release.to_json(), end="")
 
@@ -199,15 +200,7 @@ def _show_plan(plan: Plan, paid_by: Payer | None, *, because: Sequence[str]) -> 
             whole=("stage", "part"),
         )
         print()
-        lines = [
-            *reading_lines(plan),
-            budget_line(plan),
-            *unit_lines(plan),
-            *accountant_lines(plan),
-            *forecast_lines(plan),
-            *warning_lines(plan),
-        ]
-        render.lines([*because, *lines, *price])
+        render.lines([*because, *reading_lines(plan), *cost_lines(plan), *price])
         print()
 
 

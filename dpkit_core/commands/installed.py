@@ -23,9 +23,12 @@ from dpkit_core.plugins.kinds import ComponentRef
 from dpkit_core.plugins.registry import load_target
 from dpkit_core.plugins.resources import described, find_resource, resources
 
-#: The commands of dpkit that are not in the core, in the order of ``dpkit --help``: the distribution that has
-#: each, and the extra that installs it.
+#: The commands of dpkit that are not in the core: the distribution that has each, and the extra that installs
+#: it.
 OWN: Mapping[str, tuple[str, str]] = {
+    "show": ("dpkit-command-show", "starter"),
+    "schema": ("dpkit-command-schema", "starter"),
+    "predict": ("dpkit-command-predict", "starter"),
     "categories": ("dpkit-command-categories", "starter"),
     "ledger": ("dpkit-command-ledger", "starter"),
     "key": ("dpkit-command-sign", "signing"),

@@ -699,23 +699,16 @@ class StreamedDataset:
 
         members = Members.of(told(), schema)
         _require_rows(records)
-        passed: Callable[[tuple[Feature, ...]], Iterator[tuple[Block, Hashes]]]
-        if members is None:
-            passed = partial(_unlotted, read)
-        else:
+        passed: LottedReader = partial(_unlotted, read)
+        if members is not None:
             content = np.concatenate(hashes)
             keep = members.kept(content)
             records = int(keep.sum())
-            if in_order is None:
+            if in_order is not None:
+                passed = _kept_in_order(in_order, keep, targets, members)
+            else:
                 quotas = Quotas(members.codes[keep], content[keep], members.roster.hashes())
                 passed = partial(_in_any_order, read, schema.features, members.roster, quotas)
-            else:
-                places, start = np.flatnonzero(keep), 0
-                for at, y in enumerate(targets):
-                    targets[at] = y[keep[start : start + len(y)]]
-                    start += len(y)
-                lots = members.only(keep).lots
-                passed = partial(_in_order, in_order, places, np.concatenate(targets), lots)
 
         def checked(features: tuple[Feature, ...]) -> Iterator[tuple[Block, Hashes]]:
             rows = 0
@@ -785,6 +778,7 @@ class StreamedDataset:
 #: Records of some features, and the identifier of each one's unit, where that is asked.
 Read = tuple[Block, "pa.Array | None"]
 Reader = Callable[[tuple[Feature, ...]], Iterator[Read]]
+LottedReader = Callable[[tuple[Feature, ...]], Iterator[tuple[Block, Hashes]]]
 
 _SAME = (
     "all passes need the same, so let `blocks` open its source anew at each call, and leave files as they are"
@@ -810,6 +804,15 @@ def _in_any_order(
         codes = roster.find(identifiers)
         keep = keeps(codes, contents(block.X, block.y))
         yield Block(block.X[keep][:, columns], block.y[keep]), roster.hashes()[codes[keep]]
+
+
+def _kept_in_order(read: Reader, keep: Booleans, targets: list[Vector], members: Members) -> LottedReader:
+    """Return what reads the records that are kept in the order of the first pass, which saw ``targets``."""
+    start = 0
+    for at, y in enumerate(targets):
+        targets[at] = y[keep[start : start + len(y)]]
+        start += len(y)
+    return partial(_in_order, read, np.flatnonzero(keep), np.concatenate(targets), members.only(keep).lots)
 
 
 def _in_order(

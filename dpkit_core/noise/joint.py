@@ -57,7 +57,7 @@ class Joint(Protocol):
         value: Integers,
         scale: int,
         noise: Callable[[int], Integers],
-        attempt: Callable[[], None],
+        attempt: Callable[[], Integers],
         /,
     ) -> Integers:
         """Return the sum of all parties' values and shares of noise.
@@ -71,7 +71,8 @@ class Joint(Protocol):
         noise
             Returns fresh discrete Gaussian noise of a given parameter, shape (d,).
         attempt
-            Called before each attempt after the first, for it is one more release; raises if none is left.
+            Called before each attempt after the first, for it is one more release. Returns what this party
+            adds to it, of a fresh sample if records are sampled; raises if no attempt is left.
 
         Raises
         ------

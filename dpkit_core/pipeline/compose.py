@@ -22,7 +22,7 @@ from dpkit_core.errors import CannotCompose, InvalidOption
 from dpkit_core.pipeline.choose import AUTO, FALLBACK, chosen_k
 from dpkit_core.pipeline.parts import Assembly, make_engine, make_part, require_type
 from dpkit_core.pipeline.plan import Plan
-from dpkit_core.pipeline.planner import DEFAULT_SELECT_SHARE, make_plan
+from dpkit_core.pipeline.planner import DEFAULT_SELECT_SHARE, Wanted, make_plan
 from dpkit_core.pipeline.policy import Policy
 from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.plugins.registry import Registry
@@ -106,20 +106,21 @@ class Pipeline:
             in_sample = float(in_sample)
         require_type("batches", batches, numbers.Integral, "give a whole number of at least 1")
         where = None if engine is None else make_engine(engine)
+        wanted = Wanted(
+            self.assembly,
+            schema,
+            budget,
+            k=None,
+            select_share=select_share,
+            batches=int(batches),
+            evaluate=evaluate,
+            in_sample=in_sample,
+            engine=where,
+        )
 
         def planned(k: int | None, assembly: Assembly = self.assembly) -> Plan:
             try:
-                return make_plan(
-                    assembly,
-                    schema,
-                    budget,
-                    k=k,
-                    select_share=select_share,
-                    batches=int(batches),
-                    evaluate=evaluate,
-                    in_sample=in_sample,
-                    engine=where,
-                )
+                return make_plan(attrs.evolve(wanted, k=k, assembly=assembly))
             except SystemExit as error:  # of an accountant: a part does not end the program
                 raise CannotCompose(str(assembly), ["a part tried to end the program"]) from error
 

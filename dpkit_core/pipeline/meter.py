@@ -47,7 +47,7 @@ from dpkit_core.mechanisms.sums import (
     Sums,
     is_round,
     noise_of,
-    noisy_sums,
+    sampled_sums,
     sum_of,
     with_noise,
     wrong_rows,
@@ -69,6 +69,7 @@ from dpkit_core.privacy.events import (
     Laplace,
     PermuteAndFlip,
     PoissonSampled,
+    Repeated,
     expand,
     is_exact,
     same_event,
@@ -151,8 +152,8 @@ class StageMeter(Uncopyable):
     report
         Called with the draws done and the draws in all, after each; neither depends on the data.
     joint
-        Who else draws shares of the noise, having other records; nobody by default. The last
-        ``joint.spare`` events of the plan are then for attempts that have to be repeated.
+        Who else draws shares of the noise, having other records; nobody by default. The last event of the
+        plan is then ``joint.spare`` times what pays for an attempt that has to be repeated.
 
     Raises
     ------
@@ -178,7 +179,7 @@ class StageMeter(Uncopyable):
         self._total = len(self._pending)
         self._joint = joint
         spare = joint.spare if joint is not None and self._pending else 0
-        self._spare = [self._pending.pop().event for _ in range(spare)]
+        self._spare = [[self._pending.pop().event for _ in range(_kinds(plan))] for _ in range(spare)]
         self._accounts: dict[int, PrecisionAccounts] = {}
         self._screen: Callable[[Iterate], tuple[int, ...]] | None = None
         self._records: int | None = None
@@ -306,14 +307,14 @@ class StageMeter(Uncopyable):
     ) -> npt.NDArray[np.float64]:
         """As ``Meter.sums`` says."""
         self._require_usable()
-        self._require_alone()
         columns, groups = [np.asarray(column) for column in contributions], np.asarray(groups)
         self._require_sums(columns, groups, limits, event)
         accounts = self._accounts_of_next()
         self._spend(Draw(event, None, (len(columns), int(noise_of(event)[2][1]))), by_sums=True)
         self._arithmetic[SUMS_ARITHMETIC] = None
-        return noisy_sums(
-            self._sampler, columns, groups, event, admit=None if accounts is None else accounts.admit
+        admit = None if accounts is None else accounts.admit
+        return self._with_noise(
+            event, lambda: sampled_sums(self._sampler.generator, columns, groups, event, admit=admit)
         )
 
     def kept_sums(
@@ -327,7 +328,6 @@ class StageMeter(Uncopyable):
         """As ``Meter.kept_sums`` says."""
         self._require_usable()
         if len(kept) != 1 or not self._adds_up(event, limits):
-            self._require_alone()
             return self._sums_of_rows(kept, of, limits=limits, event=event)
         *exact, (records, *_), (wrong, *_) = kept[0].sum(sum_of(of, event, limits))
         if wrong:
@@ -337,7 +337,8 @@ class StageMeter(Uncopyable):
         self._raise_violation()
         self._spend(Draw(event, None, (len(limits), int(noise_of(event)[2][1]))), by_sums=True)
         self._arithmetic[SUMS_ARITHMETIC] = None
-        return with_noise(np.array(exact), event, self._summed)
+        sums = np.array(exact)
+        return self._with_noise(event, lambda: sums)
 
     def _adds_up(self, event: Sums, limits: Sequence[int]) -> bool:
         """Return whether the next round is this one, and needs neither coins nor accounts of records."""
@@ -478,24 +479,41 @@ class StageMeter(Uncopyable):
     ) -> npt.NDArray[np.float64]:
         """Return the total over all parties, on the grid of ``Sampler.gaussian_on_grid``."""
         grid = gaussian_grid(sensitivity, noise_multiplier, max(array.size, 1))
-        total = self._of_all(joint, grid.snap(finite(array)).ravel(), grid.scale)
+        value = grid.snap(finite(array)).ravel()
+        total = self._of_all(joint, value, grid.scale, lambda: value)
         steps = np.clip(total.reshape(array.shape), -GRID_LIMIT, GRID_LIMIT)
         return np.asarray(steps.astype(np.float64) * grid.step)
 
-    def _summed(self, row: Integers, scale: int) -> Integers:
-        """Return a sum with discrete Gaussian noise: that of all parties, where there are several."""
-        if self._joint is not None:
-            return self._of_all(self._joint, row, scale)
-        return row + self._sampler.discrete_gaussian(scale, row.size)
+    def _with_noise(self, event: Sums, draw: Callable[[], Integers]) -> npt.NDArray[np.float64]:
+        """Return exact sums with the noise of a round: that of all parties, where there are several.
 
-    def _of_all(self, joint: Joint, value: Integers, scale: int) -> Integers:
+        ``draw`` returns the sums of a sample of its own, and charges accounts for it. No coordinate of a
+        sample is sent twice, so each attempt is at most one more round.
+        """
+        sums = draw()
+
+        def again(j: int) -> Integers:
+            nonlocal sums
+            sums = draw()
+            return sums[j]
+
+        def noisy(j: int, scale: int) -> Integers:
+            if self._joint is not None:
+                return self._of_all(self._joint, sums[j], scale, lambda: again(j))
+            return sums[j] + self._sampler.discrete_gaussian(scale, sums[j].size)
+
+        return with_noise(event, noisy)
+
+    def _of_all(self, joint: Joint, value: Integers, scale: int, again: Callable[[], Integers]) -> Integers:
         self._arithmetic[JOINT_ARITHMETIC] = None
+
+        def attempt() -> Integers:
+            self._spend_attempt()
+            return again()
+
         try:
             return joint.total(
-                value,
-                scale,
-                lambda share: self._sampler.discrete_gaussian(share, value.size),
-                self._spend_attempt,
+                value, scale, lambda share: self._sampler.discrete_gaussian(share, value.size), attempt
             )
         except EngineFailed as error:
             self._parted = error  # whose words are of the parties, and of nothing that a part chose
@@ -508,7 +526,7 @@ class StageMeter(Uncopyable):
                 "more attempts were void than the plan has paid for. Nothing is released, and the budget "
                 "counts as spent"
             )
-        self._draws.append(Draw(self._spare.pop(), None, ()))
+        self._draws += [Draw(event, None, ()) for event in self._spare.pop()]
 
     def _require_alone(self) -> None:
         """Void the run where others hold records, and what is asked for is no sum that adds up over them."""
@@ -648,6 +666,12 @@ class _Step:
     event: Event
     filter: Filtered | None = None
     place: int = 0
+
+
+def _kinds(plan: StagePlan) -> int:
+    """Return how many single events pay for one spare attempt (``Plan.with_spare``)."""
+    again = plan.events[-1]
+    return sum(1 for _ in expand((again.event,))) if isinstance(again, Repeated) else 1
 
 
 def _steps(events: Iterable[Event]) -> Iterator[_Step]:

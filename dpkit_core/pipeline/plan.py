@@ -5,7 +5,7 @@ The planner makes it, the runner runs it, observers are told of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, Protocol
 
 import attrs
@@ -27,11 +27,13 @@ from dpkit_core.privacy.events import (
     Gaussian,
     NonPrivate,
     NonSphericalGaussian,
+    PoissonSampled,
     Repeated,
     events_in_short,
     expand,
     walk,
 )
+from dpkit_core.privacy.events import Sequence as InSequence
 from dpkit_core.protocols import Accountant, Iterates
 from dpkit_core.release.certificate import EVALUATION, PartRecord, Spare, StageEvent, charged
 from dpkit_core.release.release import Release
@@ -45,6 +47,14 @@ Progress = Callable[[str, int, int], None]
 
 Outcome = Literal["declined", "released", "vetoed", "violated", "failed"]
 """What became of a run: see ``Hooks.dpkit_finished``."""
+
+
+def events_of(stages: Iterable[Stage], evaluation: PlannedEvaluation | None) -> tuple[StageEvent, ...]:
+    """Return what stages release, in order, and then what scores the model."""
+    events = [StageEvent(stage.name, event) for stage in stages for event in stage.plan.events]
+    if evaluation is not None:
+        events += [StageEvent(evaluation.stage, event) for event in evaluation.events]
+    return tuple(events)
 
 
 @attrs.frozen
@@ -102,15 +112,17 @@ class Plan:
     @property
     def events(self) -> tuple[StageEvent, ...]:
         """Every event in order."""
-        events = [StageEvent(stage.name, e) for stage in self.stages for e in stage.plan.events]
-        scored = () if self.evaluation is None else self.evaluation.events
-        where = EVALUATION if self.evaluation is None else self.evaluation.stage
-        return (*events, *(StageEvent(where, event) for event in scored))
+        return events_of(self.stages, self.evaluation)
 
     @property
     def charged(self) -> tuple[Event, ...]:
         """What its accountant composes."""
         return charged(self.events, self.schema)
+
+    @property
+    def charging(self) -> Accountant:
+        """Its accountant as parts meet it: told what they do to a record, it charges for a unit."""
+        return for_units(self.accountant.instance, self.schema.records_of_a_unit)
 
     @property
     def reads_numbers(self) -> bool:
@@ -168,16 +180,14 @@ class Plan:
     def with_spare(self, attempts: int, budget: Budget) -> Plan:
         """Return the plan of a single stage with events for void attempts at its end, for another budget.
 
-        Each is as dear as the dearest of the stage, all of which must be Gaussian.
+        Each costs as much as the dearest event of the stage, all of which must be Gaussian: as the dearest
+        of all records and the dearest on a sample together, as it is not known which an attempt will be.
         """
         (stage,) = self.stages
-        gaussians = Gaussian | NonSphericalGaussian
-        singles = [event for event in expand(stage.plan.events) if isinstance(event, gaussians)]
-        again = Repeated(min(singles, key=lambda event: event.noise_multiplier), attempts)
+        again = Repeated(_dearest(list(expand(stage.plan.events))), attempts)
         events = (*stage.plan.events, again)
         enlarged = attrs.evolve(stage, plan=attrs.evolve(stage.plan, events=events))
-        charging = for_units(self.accountant.instance, self.schema.records_of_a_unit)
-        epsilon = total(list(events), charging, budget.delta)
+        epsilon = total(list(events), self.charging, budget.delta)
         spare = Spare(attempts, self.budget.epsilon)
         return attrs.evolve(self, stages=(enlarged,), epsilon=epsilon, budget=budget, spare=spare)
 
@@ -260,6 +270,24 @@ class Audience(Protocol):
         ...
 
 
+def _dearest(events: Sequence[Event]) -> Event:
+    """Return what costs as much as any one of these, which are Gaussian noise, on samples or not.
+
+    More noise hides more; and a smaller sample is a larger one, or nothing, at random (joint convexity).
+    """
+    gaussians = Gaussian | NonSphericalGaussian
+    whole = [event for event in events if isinstance(event, gaussians)]
+    sampled = [event for event in events if isinstance(event, PoissonSampled)]
+    on_samples = [event.event for event in sampled if isinstance(event.event, gaussians)]
+    found: list[Event] = []
+    if whole:
+        found.append(min(whole, key=lambda event: event.noise_multiplier))
+    if on_samples:
+        largest = max(event.rate for event in sampled)
+        found.append(PoissonSampled(largest, min(on_samples, key=lambda event: event.noise_multiplier)))
+    return found[0] if len(found) == 1 else InSequence(tuple(found))
+
+
 def title(plan: Plan) -> str:
     """Return what a plan is, in one line."""
     if plan.iterates is not None:
@@ -283,23 +311,15 @@ def plan_in_words(plan: Plan) -> str:
         f"{stage}, {share}: {part}: {'; '.join(releases.splitlines())}. Epsilon alone: {alone}."
         for stage, part, releases, alone, share in stage_rows(plan, " of the budget")
     ]
-    return "\n".join(
-        [
-            title(plan),
-            *indented(
-                [
-                    *reading_lines(plan),
-                    *missing_lines(plan),
-                    *stages,
-                    budget_line(plan),
-                    *unit_lines(plan),
-                    *accountant_lines(plan),
-                    *forecast_lines(plan),
-                    *warning_lines(plan),
-                ]
-            ),
-        ]
-    )
+    lines = [*reading_lines(plan), *missing_lines(plan), *stages, *cost_lines(plan)]
+    return "\n".join([title(plan), *indented(lines)])
+
+
+def plan_as_html(plan: Plan) -> str:
+    """Return a plan as what a notebook shows."""
+    header = ("stage", "part", "releases", "epsilon alone", "share")
+    lines = (*reading_lines(plan), *missing_lines(plan), *cost_lines(plan))
+    return Section(title(plan), Shown(header, tuple(stage_rows(plan)), lines))._repr_html_()
 
 
 def reading_lines(plan: Plan) -> list[str]:
@@ -321,41 +341,25 @@ def missing_lines(plan: Plan) -> list[str]:
     ]
 
 
-def accountant_lines(plan: Plan) -> list[str]:
-    """Return why it is this accountant, where nobody named one and it has something to add up."""
-    if not plan.because or plan.epsilon is None:
-        return []
-    return [f"Accountant {plan.accountant.name}, as none was named: {plan.because}."]
-
-
-def forecast_lines(plan: Plan) -> list[str]:
-    """Return what can be told of a run, from public facts."""
-    lines = [f"Forecast of {found.part}: {found.forecast.sentence}." for found in plan.forecasts]
-    return (
-        lines
-        if plan.evaluation is None
-        else [*lines, f"Evaluation: {plan.evaluation.sentence(plan.schema.size)}."]
-    )
-
-
-def plan_as_html(plan: Plan) -> str:
-    """Return a plan as what a notebook shows."""
-    header = ("stage", "part", "releases", "epsilon alone", "share")
-    lines = (
-        *reading_lines(plan),
-        *missing_lines(plan),
-        budget_line(plan),
-        *unit_lines(plan),
-        *accountant_lines(plan),
-        *forecast_lines(plan),
-        *warning_lines(plan),
-    )
-    return Section(title(plan), Shown(header, tuple(stage_rows(plan)), lines))._repr_html_()
-
-
-def warning_lines(plan: Plan) -> list[str]:
-    """Return what a person should know before the budget is spent."""
-    return [f"Warning: {warning}." for warning in plan.warnings]
+def cost_lines(plan: Plan) -> Iterator[str]:
+    """Yield what all stages cost together, beside what is allowed; then why, what for, and warnings."""
+    epsilon, delta = rounded_up(plan.budget.epsilon, 6), rounded_up(plan.budget.delta, 3)
+    allowed = f"epsilon {epsilon}, delta {delta}"
+    if plan.epsilon is None:
+        yield f"Together: not private, because {'; '.join(plan.reasons)}. Budget: {allowed}."
+    else:
+        yield (
+            f"Together, composed jointly: epsilon {rounded_up(plan.epsilon, 6)} at delta {delta}, by "
+            f"accountant {plan.accountant.name}, {protected(plan.schema)}. Allowed: {allowed}."
+        )
+        if plan.schema.unit is None:
+            yield "If a person may have several records, name the unit in the schema: [unit]."
+        if plan.because:
+            yield f"Accountant {plan.accountant.name}, as none was named: {plan.because}."
+    yield from (f"Forecast of {found.part}: {found.forecast.sentence}." for found in plan.forecasts)
+    if plan.evaluation is not None:
+        yield f"Evaluation: {plan.evaluation.sentence(plan.schema.size)}."
+    yield from (f"Warning: {warning}." for warning in plan.warnings)
 
 
 def stage_rows(plan: Plan, of: str = "") -> Iterator[tuple[str, str, str, str, str]]:
@@ -372,8 +376,7 @@ def stage_rows(plan: Plan, of: str = "") -> Iterator[tuple[str, str, str, str, s
             f"{100 * stage.share:.3g}%{of}",
         )
     if plan.evaluation is not None:
-        charging = for_units(plan.accountant.instance, plan.schema.records_of_a_unit)
-        alone = rounded_up(total(plan.evaluation.events, charging, plan.budget.delta), 4)
+        alone = rounded_up(total(plan.evaluation.events, plan.charging, plan.budget.delta), 4)
         releases = "\n".join(events_in_short(plan.evaluation.events))
         share = 1.0 if plan.evaluation.of_budget is None else plan.evaluation.of_budget
         apart = plan.stages and plan.evaluation.stage == EVALUATION
@@ -391,9 +394,7 @@ def _alone(plan: Plan, stage: Stage) -> str:
         return "0"
     if any(isinstance(inner, NonPrivate) for event in stage.plan.events for inner in walk(event)):
         return "none"
-    charging = for_units(plan.accountant.instance, plan.schema.records_of_a_unit)
-    alone = total(list(stage.plan.events), charging, stage.request.budget.delta)
-    return rounded_up(alone, 4)
+    return rounded_up(total(list(stage.plan.events), plan.charging, stage.request.budget.delta), 4)
 
 
 def protected(schema: Schema) -> str:
@@ -402,23 +403,3 @@ def protected(schema: Schema) -> str:
         return f"for one record ({schema.neighboring.value})"
     kept = number_of(unit.most_records, "record")
     return f"for tables that differ in all records of one {unit}, of which at most {kept} are kept"
-
-
-def unit_lines(plan: Plan) -> list[str]:
-    """Return what to do where a guarantee about one record is not enough."""
-    if plan.schema.unit is not None or plan.epsilon is None:
-        return []
-    return ["If a person may have several records, name the unit in the schema: [unit]."]
-
-
-def budget_line(plan: Plan) -> str:
-    """Return what all stages cost together, beside what is allowed."""
-    epsilon, delta = rounded_up(plan.budget.epsilon, 6), rounded_up(plan.budget.delta, 3)
-    allowed = f"epsilon {epsilon}, delta {delta}"
-    if plan.epsilon is None:
-        return f"Together: not private, because {'; '.join(plan.reasons)}. Budget: {allowed}."
-    return (
-        f"Together, composed jointly: epsilon {rounded_up(plan.epsilon, 6)} at delta {delta}, by "
-        f"accountant {plan.accountant.name}, {protected(plan.schema)}. "
-        f"Allowed: {allowed}."
-    )

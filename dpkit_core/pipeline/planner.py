@@ -43,7 +43,7 @@ from dpkit_core.pipeline.evaluate import (
     planned_evaluation,
 )
 from dpkit_core.pipeline.parts import Assembly, Component, Iteration, Part, Stage, make_part
-from dpkit_core.pipeline.plan import Plan
+from dpkit_core.pipeline.plan import Plan, events_of
 from dpkit_core.pipeline.policy import Policy
 from dpkit_core.pipeline.runner import run
 from dpkit_core.pipeline.screen import UNPROTECTED
@@ -61,7 +61,7 @@ from dpkit_core.protocols import (
     SelectionRequest,
     StagePlan,
 )
-from dpkit_core.release.certificate import Certificate, HeldOut, StageEvent, charged
+from dpkit_core.release.certificate import Certificate, HeldOut, charged
 from dpkit_core.release.consistency import contradictions
 from dpkit_core.release.evaluation import FITTED, HELD_OUT, OTHER, UNSEEN, WHICH, Evaluation
 from dpkit_core.release.release import Release
@@ -74,73 +74,82 @@ SCORE_SHARE = 0.1  # of the selection's budget, for a scorer that needs a privat
 LARGEST_SCALE = 1024.0  # far more than joint composition saves
 
 
-def make_plan(
-    assembly: Assembly,
-    schema: Schema,
-    budget: Budget,
-    *,
-    k: int | None,
-    select_share: float,
-    batches: int,
-    evaluate: float | None,
-    in_sample: float | None,
-    engine: Part[Engine] | None,
-) -> Plan:
+@attrs.frozen
+class Wanted:
+    """What a plan is asked for: parts, public facts, a budget, and the settings of ``Pipeline.plan``."""
+
+    assembly: Assembly
+    schema: Schema
+    budget: Budget
+    k: int | None
+    select_share: float
+    batches: int
+    evaluate: float | None
+    in_sample: float | None
+    engine: Part[Engine] | None
+
+    @property
+    def nearest_k(self) -> int:
+        """How many features the regressor gets, by the nearest k that is right: parts have reasons, too.
+
+        All where nothing selects before it fits.
+        """
+        features = len(self.schema.features)
+        if self.assembly.selector is None or self.assembly.iteration is not None:
+            return features
+        return min(DEFAULT_K if self.k is None else max(self.k, 1), features)
+
+
+def make_plan(wanted: Wanted) -> Plan:
     """Return the plan, or raise ``CannotCompose`` with every problem."""
-    found = list(problems.of_parts(assembly, schema, budget, select_share, batches))
-    found += problems.of_evaluation(assembly, schema, batches, evaluate)
-    found += problems.of_in_sample(assembly, batches, select_share, evaluate, in_sample)
-    found += problems.of_engine(assembly, schema, batches, engine)
+    assembly, schema, batches = wanted.assembly, wanted.schema, wanted.batches
     named = _named_accountant(assembly, schema.neighboring)
-    found += problems.of_relation(named, schema.neighboring)
-    hopeless = bool(found)  # such parts cannot be asked
-    found += problems.of_k(assembly, k, len(schema.features))
-    if hopeless:
-        raise CannotCompose(str(assembly), found)
+    of_k = tuple(problems.of_k(assembly, wanted.k, len(schema.features)))
+    found = [
+        *problems.of_parts(assembly, schema, wanted.budget, wanted.select_share, batches),
+        *problems.of_evaluation(assembly, schema, batches, wanted.evaluate),
+        *problems.of_in_sample(assembly, batches, wanted.select_share, wanted.evaluate, wanted.in_sample),
+        *problems.of_engine(assembly, schema, batches, wanted.engine),
+        *problems.of_relation(named, schema.neighboring),
+    ]
+    if found:  # such parts cannot be asked
+        raise CannotCompose(str(assembly), [*found, *of_k])
 
-    def drafter(accountant: Part[Accountant]) -> _Drafter:
-        # With the nearest k that is right: parts have reasons, too.
-        nearest = _nearest_k(assembly, k, len(schema.features))
-        return _Drafter(
-            assembly, schema, budget, nearest, select_share, batches, accountant, evaluate, in_sample
-        )
-
-    if named is not None:
-        asked, because = drafter(named), ""
-        draft = asked.draft()
-    else:
-        asked, draft, because = _draft_by_default(drafter, schema.neighboring)
-    parts, stages = (*assembly.chosen, asked.accountant), draft.stages
-    found += problems.of_records(parts, schema.records)
-    found += draft.faults
-    found += problems.of_events(stages, asked.accountant, schema, asked.k, iterating=bool(assembly.iteration))
-    found += problems.of_turns(stages, asked.iterates)
-    found += () if engine is None else problems.of_coins(stages, engine.name)
+    asked, draft, because = _first_draft(wanted, named)
+    parts = (*assembly.chosen, asked.accountant)
+    iterating = assembly.iteration is not None
+    found = [
+        *of_k,
+        *problems.of_records(parts, schema.records),
+        *draft.faults,
+        *problems.of_events(draft.stages, asked.accountant, schema, wanted.nearest_k, iterating=iterating),
+        *problems.of_turns(draft.stages, asked.iterates),
+        *(() if wanted.engine is None else problems.of_coins(draft.stages, wanted.engine.name)),
+    ]
     if found:
         raise CannotCompose(str(assembly), found)
 
-    reasons, epsilon = _reasons(stages), None
+    reasons, epsilon = _reasons(draft.stages), None
     if not reasons:
         draft, epsilon = _enlarged(asked, draft)
-        stages = draft.stages
     return Plan(
         assembly,
         schema,
-        budget,
-        asked.k,
-        select_share,
+        wanted.budget,
+        wanted.nearest_k,
+        wanted.select_share,
         asked.accountant,
-        stages,
+        draft.stages,
         epsilon,
         reasons,
         tuple(part.record for part in parts),
-        _assumptions(schema, stages, parts, batches, evaluate),
+        _assumptions(schema, draft.stages, parts, batches, wanted.evaluate),
         batches,
         asked.iterates,
         runner=run,
         because=because,
         evaluation=draft.evaluation,
-        engine=engine,
+        engine=wanted.engine,
     )
 
 
@@ -258,24 +267,19 @@ def _named_accountant(assembly: Assembly, relation: Neighboring) -> Part[Account
     return make_part("accountant", given, {**options, "neighboring": relation})
 
 
-def _nearest_k(assembly: Assembly, k: int | None, features: int) -> int:
-    """Return how many features the regressor gets; all where nothing selects before it fits."""
-    if assembly.selector is None or assembly.iteration is not None:
-        return features
-    return min(DEFAULT_K if k is None else max(k, 1), features)
-
-
-def _draft_by_default(
-    drafter: Callable[[Part[Accountant]], _Drafter], relation: Neighboring
-) -> tuple[_Drafter, _Draft, str]:
-    """Return the draft under the preferred accountant, or else the fallback; and why it is that one."""
+def _first_draft(wanted: Wanted, named: Part[Accountant] | None) -> tuple[_Drafter, _Draft, str]:
+    """Return the draft under the accountant that was named; else the preferred or the fallback, and why."""
+    if named is not None:
+        asked = _Drafter(wanted, named)
+        return asked, asked.draft(), ""
+    relation = wanted.schema.neighboring
     first, missing = preferred(relation)
     if first is not None:
-        asked = drafter(first)
+        asked = _Drafter(wanted, first)
         draft = asked.draft()
         if not draft.faults and draft.unknown_to(first) is None:
             return asked, draft, "it composes every event"
-    asked = drafter(fallback(relation))
+    asked = _Drafter(wanted, fallback(relation))
     draft = asked.draft()  # whose faults are told, if it has any
     if first is not None:
         missing = draft.unknown_to(first) or f"the parts do not plan for {first.name}"
@@ -284,7 +288,7 @@ def _draft_by_default(
 
 def _enlarged(asked: _Drafter, first: _Draft) -> tuple[_Draft, float]:
     """Return the draft at the largest common scale whose total is within the budget, and that total."""
-    plans, budget = {1.0: first}, asked.budget
+    plans, budget = {1.0: first}, asked.wanted.budget
 
     def joint(scale: float) -> float:
         if scale > LARGEST_SCALE:  # some parts have noise that no budget makes smaller
@@ -299,7 +303,7 @@ def _enlarged(asked: _Drafter, first: _Draft) -> tuple[_Draft, float]:
     try:
         scale = calibrate(joint, budget.epsilon, relative_error=1e-4)
     except CalibrationFailed as error:
-        raise CannotCompose(str(asked.assembly), [str(error)]) from error
+        raise CannotCompose(str(asked.wanted.assembly), [str(error)]) from error
     return plans[scale], joint(scale)
 
 
@@ -315,14 +319,11 @@ class _Draft:
     @property
     def charged(self) -> tuple[Event, ...]:
         """What an accountant composes."""
-        events = [StageEvent(stage.name, event) for stage in self.stages for event in stage.plan.events]
-        if self.evaluation is not None:
-            events += [StageEvent(self.evaluation.stage, event) for event in self.evaluation.events]
-        return charged(events, self.schema)
+        return charged(events_of(self.stages, self.evaluation), self.schema)
 
     def unknown_to(self, accountant: Part[Accountant]) -> str | None:
         """Return why an accountant does not compose its events; None where it does."""
-        every = (*_events_of(self.stages), *(() if self.evaluation is None else self.evaluation.events))
+        every = [item.event for item in events_of(self.stages, self.evaluation)]
         return unknown_to(accountant, filter(is_exact, every), self.schema.records_of_a_unit)
 
 
@@ -340,15 +341,8 @@ class _Share:
 class _Drafter:
     """Asks the parts to plan their stages, under one accountant."""
 
-    assembly: Assembly
-    schema: Schema
-    budget: Budget
-    k: int
-    select_share: float
-    batches: int
+    wanted: Wanted
     accountant: Part[Accountant]
-    evaluate: float | None = None
-    in_sample: float | None = None
     #: What is public about the iterates of the regressor, once it was asked; None where none are screened.
     iterates: Iterates | None = attrs.field(default=None, init=False)
     _rounds: tuple[Round, ...] | None = attrs.field(default=None, init=False)
@@ -356,14 +350,16 @@ class _Drafter:
     @property
     def charging(self) -> Accountant:
         """The accountant as parts meet it: told what they do to a record, it charges for a unit."""
-        return for_units(self.accountant.instance, self.schema.records_of_a_unit)
+        return for_units(self.accountant.instance, self.wanted.schema.records_of_a_unit)
 
     def draft(self, scale: float = 1.0) -> _Draft:
         """Return the stages as planned for their shares times ``scale``."""
         stages, faults = [], []
         for each in self._shares():
             # What releases nothing can have no budget, but is asked for its settings all the same.
-            budget = self.budget.share(each.share * scale, each.share) if each.share else self.budget
+            budget = (
+                self.wanted.budget.share(each.share * scale, each.share) if each.share else self.wanted.budget
+            )
             try:
                 request = self._selection(budget) if each.name == "selection" else self._request(budget)
                 plan = each.plan(request)
@@ -383,27 +379,28 @@ class _Drafter:
                 if each.name != "scoring" or plan.events or plan.settings is not None:
                     stages.append(Stage(each.name, each.part, each.share, request, plan))
         evaluation = None
-        share = LEAST_SHARE if self.in_sample is None else self.in_sample
-        if not (self.evaluate is self.in_sample is None or faults):
-            request = self._request(self.budget.share(share * scale, share))
+        schema, held_out, in_sample = self.wanted.schema, self.wanted.evaluate, self.wanted.in_sample
+        share = LEAST_SHARE if in_sample is None else in_sample
+        if not (held_out is in_sample is None or faults):
+            request = self._request(self.wanted.budget.share(share * scale, share))
             try:
-                if self.evaluate is not None:
-                    evaluation = planned_evaluation(self.evaluate, self.schema, _events_of(stages), request)
+                if held_out is not None:
+                    evaluation = planned_evaluation(held_out, schema, _planned(stages), request)
                 else:
                     wanted = partial(PlannedEvaluation, held_out=None, records=FITTED, of_budget=share)
-                    evaluation = planned_afterwards(self.schema, request, wanted)
+                    evaluation = planned_afterwards(schema, request, wanted)
             except (Unsuitable, CalibrationFailed) as error:
                 faults.append(f"the evaluation: {error}")
-        return _Draft(tuple(stages), evaluation, faults, self.schema)
+        return _Draft(tuple(stages), evaluation, faults, schema)
 
     def _shares(self) -> Iterator[_Share]:
         """Yield the stages in order, each with its share of the budget."""
-        assembly = self.assembly
+        assembly = self.wanted.assembly
         iteration, regressor = assembly.iteration, assembly.regressor
         share = 0.0
         if (selection := assembly.selection) is not None:
             scorer, selector = selection.scorer, selection.selector
-            share, score = self.select_share if regressor else 1.0, 0.0
+            share, score = self.wanted.select_share if regressor else 1.0, 0.0
             if iteration is not None and (reasons := iteration.not_private):
                 yield _Share("scoring", scorer, 0.0, lambda request: self._admission(reasons))
             elif iteration is None and isinstance(planning := scorer.instance, Planning):
@@ -411,13 +408,15 @@ class _Drafter:
                 yield _Share("scoring", scorer, share * score, planning.plan)
             yield _Share("selection", selector, share * (1 - score), selector.instance.plan)
         if regressor is not None:
-            share += self.in_sample or 0.0
+            share += self.wanted.in_sample or 0.0
             yield _Share("regression", regressor, 1 - share, regressor.instance.plan)
 
     def _score_share(self, select: float, scorer: Planning) -> float:
         """Return the scorer's part of the selection's share: 0 if it releases nothing."""
         try:
-            plan = scorer.plan(self._request(self.budget.share(select * SCORE_SHARE, select * SCORE_SHARE)))
+            plan = scorer.plan(
+                self._request(self.wanted.budget.share(select * SCORE_SHARE, select * SCORE_SHARE))
+            )
             return SCORE_SHARE if plan.events else 0.0
         except KeyboardInterrupt:
             raise
@@ -426,26 +425,28 @@ class _Drafter:
 
     def _request(self, budget: Budget) -> Request:
         """Return what a scorer or the regressor is asked to plan for."""
-        iteration = self.assembly.iteration
+        iteration = self.wanted.assembly.iteration
         iterates = None if iteration is None else self._shown_by(iteration.regressor)
-        return Request(self.schema, self.k, budget, self.charging, self.batches, iterates)
+        return Request(
+            self.wanted.schema, self.wanted.nearest_k, budget, self.charging, self.wanted.batches, iterates
+        )
 
     def _selection(self, budget: Budget) -> SelectionRequest:
         """Return what the selector is asked to plan for; its rounds are the same for every budget."""
         if self._rounds is None:
-            if self.assembly.iteration is None:
+            if self.wanted.assembly.iteration is None:
                 self._rounds = self._rounds_before_fit()
             else:
-                self._rounds = self._rounds_of_loop(self.assembly.iteration, budget)
+                self._rounds = self._rounds_of_loop(self.wanted.assembly.iteration, budget)
         return SelectionRequest(self._rounds, budget, self.charging)
 
     def _rounds_before_fit(self) -> tuple[Round, ...]:
         """Return the rounds of a selection before the regression; one a pick where scores depend on picks."""
-        scorer = self.assembly.scorer
+        scorer = self.wanted.assembly.scorer
         assert scorer is not None  # as there is a selection
-        picks = (1,) * self.k if scorer.instance.adaptive else (self.k,)
-        sensitivities = [self._declared(scorer, self.schema, index) for index in range(len(picks))]
-        return rounds_of(len(self.schema.features), picks, sensitivities)
+        picks = (1,) * self.wanted.nearest_k if scorer.instance.adaptive else (self.wanted.nearest_k,)
+        sensitivities = [self._declared(scorer, self.wanted.schema, index) for index in range(len(picks))]
+        return rounds_of(len(self.wanted.schema.features), picks, sensitivities)
 
     def _rounds_of_loop(self, iteration: Iteration, budget: Budget) -> tuple[Round, ...]:
         """Return the rounds of a selection from the iterates of a fit, one an iterate."""
@@ -478,10 +479,10 @@ class _Drafter:
         if self.iterates is not None:
             return self.iterates
         assert isinstance(regressor.instance, Iterating)  # as its part of a loop
-        facts = regressor.instance.iterates(self.schema)
+        facts = regressor.instance.iterates(self.wanted.schema)
         if type(facts) is not Iterates:
             raise Unsuitable(f"{regressor} returned a {type(facts).__name__} from iterates; return Iterates")
-        features, relation = len(self.schema.features), self.schema.neighboring
+        features, relation = len(self.wanted.schema.features), self.wanted.schema.neighboring
         if facts.neighboring is not relation or facts.features != features:
             raise Unsuitable(
                 f"{regressor} says of its iterates {number_of(facts.features, 'feature')} and "
@@ -496,7 +497,7 @@ class _Drafter:
 
     def _admission(self, reasons: Sequence[str]) -> StagePlan:
         """Return the plan of a scorer of iterates that admits why its scores protect nothing."""
-        events = [NonPrivate(reason, self.schema.neighboring) for reason in reasons]
+        events = [NonPrivate(reason, self.wanted.schema.neighboring) for reason in reasons]
         return StagePlan(events, arithmetic=[UNPROTECTED])
 
     def _declared(self, scorer: Part[Scorer], facts: Schema, index: int) -> Sensitivity:
@@ -509,10 +510,10 @@ class _Drafter:
             raise Unsuitable(
                 f"{scorer} returned a {type(sensitivity).__name__} from sensitivity; return a Sensitivity"
             )
-        if sensitivity.neighboring is not self.schema.neighboring:
+        if sensitivity.neighboring is not self.wanted.schema.neighboring:
             raise Unsuitable(
                 f"neighboring relation differs: {scorer}: {sensitivity.neighboring.value}; schema: "
-                f"{self.schema.neighboring.value}"
+                f"{self.wanted.schema.neighboring.value}"
             )
         return sensitivity
 
@@ -554,12 +555,12 @@ def _rule_of_sides(schema: Schema) -> str:
     )
 
 
-def _events_of(stages: Iterable[Stage]) -> list[Event]:
-    """Return what all stages will cost, in their order."""
+def _planned(stages: Iterable[Stage]) -> list[Event]:
+    """Return what all stages will release, in their order."""
     return [event for stage in stages for event in stage.plan.events]
 
 
 def _reasons(stages: Iterable[Stage]) -> tuple[str, ...]:
     """Return why the release will not be private; nothing where it will be."""
-    inner = (inner for event in _events_of(stages) for inner in walk(event))
+    inner = (inner for event in _planned(stages) for inner in walk(event))
     return tuple(dict.fromkeys(each.reason for each in inner if isinstance(each, NonPrivate)))

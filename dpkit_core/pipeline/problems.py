@@ -56,20 +56,7 @@ def of_parts(
         yield _without_iterates(scorer, regressor)
     if not (selector or regressor):
         yield "nothing would be released; add a regressor, or a scorer and a selector"
-    if batches < 1:
-        yield f"batches is {batches}; there must be at least 1"
-    if batches > 1 and schema.unit is not None:
-        yield (
-            f"a unit, {schema.unit}, may have records in several batches, of which nobody counts more than "
-            "those of one; give one table"
-        )
-    if batches > 1 and selector:
-        yield f"{selector} selects features when not all batches are there; leave it out, or give one table"
-    if batches > 1 and regressor and BATCHES not in forms_of(regressor.instance):
-        yield (
-            f"{regressor} learns from one table, not from {batches} batches; give one table, or a regressor "
-            "for streams, such as sgbdt"
-        )
+    yield from _of_batches(assembly, schema, batches)
     if not SMALLEST_BUDGET <= budget.epsilon <= 1 / SMALLEST_BUDGET:
         yield (
             f"epsilon is {budget.epsilon}; no noise is drawn for less than {SMALLEST_BUDGET} or more than "
@@ -88,6 +75,24 @@ def of_parts(
                 f"{len(target.classes)}; name the one to be predicted by positive = "
                 f'"{target.classes[-1]}" in the schema, or take {remedy}'
             )
+
+
+def _of_batches(assembly: Assembly, schema: Schema, batches: int) -> Iterator[str]:
+    selector, regressor = assembly.selector, assembly.regressor
+    if batches < 1:
+        yield f"batches is {batches}; there must be at least 1"
+    if batches > 1 and schema.unit is not None:
+        yield (
+            f"a unit, {schema.unit}, may have records in several batches, of which nobody counts more than "
+            "those of one; give one table"
+        )
+    if batches > 1 and selector:
+        yield f"{selector} selects features when not all batches are there; leave it out, or give one table"
+    if batches > 1 and regressor and BATCHES not in forms_of(regressor.instance):
+        yield (
+            f"{regressor} learns from one table, not from {batches} batches; give one table, or a regressor "
+            "for streams, such as sgbdt"
+        )
 
 
 def of_evaluation(assembly: Assembly, schema: Schema, batches: int, share: float | None) -> Iterator[str]:

@@ -21,9 +21,9 @@ from dpkit_core.text import number_of
 
 def _listed(data: object) -> Sequence[AnyDataset]:
     """Return datasets as a list of batches, whatever a caller without a type checker gave."""
-    if isinstance(data, AnyDataset):
+    if isinstance(data, Dataset | AnyDataset):  # a class is found at once, members of a protocol are not
         return (data,)
-    if isinstance(data, Sequence) and all(isinstance(batch, AnyDataset) for batch in data):
+    if isinstance(data, Sequence) and all(isinstance(batch, Dataset | AnyDataset) for batch in data):
         return data
     raise InvalidData(
         f"the data are of type {type(data).__name__}; make them a dataset of the plan's schema with "

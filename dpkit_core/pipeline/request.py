@@ -286,14 +286,19 @@ def agreed_in(
 
 
 def agreed_on(
-    plan: Plan, data: Any, *, reading: ReadOptions = ReadOptions(), report: Callable[[str], None] = warn
+    plan: Plan,
+    data: Any,
+    *,
+    reading: ReadOptions = ReadOptions(),
+    report: Callable[[str], None] = warn,
+    chooser: str = "the plan",
 ) -> Agreed:
-    """Return a plan and the tables to run it on; as ``agreed_in``."""
+    """Return a plan and the tables to run it on; as ``agreed_in``. ``chooser`` has named the columns."""
     tables = _several(data)
     _require_as_many(len(tables), plan.batches)
     with ExitStack() as opened:
         sources = _opened(tables, reading, opened)
-        _require_columns(sources, plan.schema, report, chooser="the plan")
+        _require_columns(sources, plan.schema, report, chooser=chooser)
         return Agreed(plan, sources, reading, opened=opened.pop_all())
 
 
@@ -317,10 +322,7 @@ def to_evaluate(
         As of ``agreed_in``.
     """
     plan = plan_evaluation(release, budget, records, accountant=accountant)
-    with ExitStack() as opened:
-        sources = _opened(_several(data), reading, opened)
-        _require_columns(sources, plan.schema, report, chooser="the release")
-        return Agreed(plan, sources, reading, opened=opened.pop_all())
+    return agreed_on(plan, data, reading=reading, report=report, chooser="the release")
 
 
 def _named(wanted: Request) -> Recipe | None:

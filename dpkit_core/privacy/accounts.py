@@ -69,6 +69,8 @@ Without sampling this is the filter of Gaussian differential privacy as well: sq
 squared deviations that add up to at most charged p' are sqrt(charged p')-GDP (Koskela, Tobaben and Honkela
 2023).
 
+Where several parties repeat an attempt, each is a round, with coins of its own, and is charged.
+
 A record that is in two batches has two accounts: the guarantee is for records, not for the people behind.
 
 *Arithmetic.* Accounts are whole numbers of ticks, 2^32 to p', every cost rounded up: sums are exact and do

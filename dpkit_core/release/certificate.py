@@ -25,6 +25,7 @@ from dpkit_core.privacy.filters import Ticks, filter_from_document
 from dpkit_core.text import Section, Shown
 from dpkit_core.validators import (
     exact_text,
+    finite,
     fraction,
     frozen_mapping,
     frozen_texts,
@@ -99,23 +100,6 @@ NOTHING_SAID = "NO MEANINGFUL PRIVACY"
 
 # Above this, e^epsilon exceeds the range of float64.
 LARGEST_EXPONENT = 700.0
-
-
-def _is_truth(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-    if not isinstance(value, bool):
-        raise ValueError(f"{attribute.name} is {value!r}; it must be true or false")
-
-
-def _is_number(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-    # JSON as Python reads it has NaN, with which every comparison is false.
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (number and 0 <= value < math.inf):
-        raise ValueError(f"{attribute.name} is {value!r}; it must be a finite number of at least 0")
-
-
-def _is_text(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-    if not isinstance(value, str):
-        raise ValueError(f"{attribute.name} is {value!r}; it must be text")
 
 
 @attrs.frozen
@@ -284,12 +268,12 @@ class Certificate:
         What had the records; None where they were in the process that drew the noise.
     """
 
-    private: bool = attrs.field(validator=_is_truth)
+    private: bool = attrs.field(validator=attrs.validators.instance_of(bool))
     reasons: tuple[str, ...] = attrs.field(converter=frozen_texts)
-    epsilon: float | None = attrs.field(validator=attrs.validators.optional(_is_number))
-    delta: float = attrs.field(validator=_is_number)
+    epsilon: float | None = attrs.field(validator=attrs.validators.optional(finite))
+    delta: float = attrs.field(validator=finite)
     neighboring: Neighboring
-    accountant: str = attrs.field(validator=_is_text)
+    accountant: str = attrs.field(converter=exact_text)
     events: tuple[StageEvent, ...] = attrs.field(converter=frozen_tuple)
     parts: tuple[PartRecord, ...] = attrs.field(converter=frozen_tuple)
     assumptions: tuple[str, ...] = attrs.field(converter=frozen_texts)
@@ -328,31 +312,7 @@ class Certificate:
 
     def in_words(self) -> list[str]:
         """Return the certificate as sentences for a person."""
-        relation = {
-            Neighboring.ADD_OR_REMOVE_ONE: "adding or removing one record",
-            Neighboring.REPLACE_ONE: "replacing one record",
-        }[self.neighboring]
-        if (unit := self.schema.unit) is not None:
-            relation = f"adding or removing all records of one {unit}"
-        if self.private and self.epsilon is not None:
-            factor = f"e^{rounded_up(self.epsilon, 4)}"
-            if self.epsilon < LARGEST_EXPONENT:
-                factor += f" (about {math.exp(self.epsilon):.4g})"
-            exception = f", except with probability {rounded_up(self.delta, 3)}" if self.delta else ""
-            promise = (
-                f"{relation} changes the probability of any outcome by a factor of at most {factor}"
-                f"{exception}."
-            )
-            if self.vacuous:
-                sentences = [f"{NOTHING_SAID}: {'; '.join(self.vacuous)}.", f"What is proved: {promise}"]
-            else:
-                attack = attack_in_words(
-                    self.epsilon, self.delta, self.neighboring, "this release", self.schema.unit
-                )
-                sentences = [f"Private: {promise}", f"{attack[0].upper()}{attack[1:]}."]
-        else:
-            sentences = ["NOT PRIVATE: do not publish as a private release."]
-            sentences += [f"Reason: {reason}." for reason in self.reasons]
+        sentences = self._guarantee()
         if self.outcome == "refused":
             sentences.append("The mechanism refused to release a model; the whole plan is charged.")
         events = sum(_count(item.event) for item in self.events)
@@ -372,6 +332,29 @@ class Certificate:
         sentences += [f"Reading: {rule}." for rule in self.schema.rules]
         sentences += [f"Assumption: {assumption.rstrip('.')}." for assumption in self.assumptions]
         return sentences
+
+    def _guarantee(self) -> list[str]:
+        """Return what is proved, and what it means; or why it is not private."""
+        if not self.private or self.epsilon is None:
+            reasons = [f"Reason: {reason}." for reason in self.reasons]
+            return ["NOT PRIVATE: do not publish as a private release.", *reasons]
+        relation = {
+            Neighboring.ADD_OR_REMOVE_ONE: "adding or removing one record",
+            Neighboring.REPLACE_ONE: "replacing one record",
+        }[self.neighboring]
+        if (unit := self.schema.unit) is not None:
+            relation = f"adding or removing all records of one {unit}"
+        factor = f"e^{rounded_up(self.epsilon, 4)}"
+        if self.epsilon < LARGEST_EXPONENT:
+            factor += f" (about {math.exp(self.epsilon):.4g})"
+        exception = f", except with probability {rounded_up(self.delta, 3)}" if self.delta else ""
+        promise = (
+            f"{relation} changes the probability of any outcome by a factor of at most {factor}{exception}."
+        )
+        if self.vacuous:
+            return [f"{NOTHING_SAID}: {'; '.join(self.vacuous)}.", f"What is proved: {promise}"]
+        attack = attack_in_words(self.epsilon, self.delta, self.neighboring, "this release", unit)
+        return [f"Private: {promise}", f"{attack[0].upper()}{attack[1:]}."]
 
     def to_document(self) -> dict[str, Any]:
         """Return the certificate as plain data."""

@@ -179,6 +179,15 @@ def _run(release: Release) -> Iterator[str]:
         yield "the release has a model or a refusal, but the certificate lists no regressor"
     if regressing and not fitted:
         yield "the certificate lists a regressor, but the release has neither a model nor a refusal"
+    yield from _settings(certificate, roles)
+    yield from _evaluation(release)
+    if "selector" in roles:
+        yield from _selection(release)
+    elif k := len(release.selected):
+        yield f"the release selects {number_of(k, 'feature')}, but the certificate lists no selector"
+
+
+def _settings(certificate: Certificate, roles: Sequence[str]) -> Iterator[str]:
     given = as_document(certificate.plan)
     both = sorted({"select_share", "iterates"} & given.keys())
     if both and roles != RUNS[2]:
@@ -198,13 +207,6 @@ def _run(release: Release) -> Iterator[str]:
         )
     if "spare" in given and (roles != RUNS[0] or given.keys() & {"batches", "evaluate", "in_sample"}):
         yield "spare attempts are of a fit by several parties, which select no features and score no model"
-    yield from _evaluation(release)
-    if "selector" in roles:
-        yield from _selection(release)
-    else:
-        k = len(release.selected)
-        if k:
-            yield f"the release selects {number_of(k, 'feature')}, but the certificate lists no selector"
 
 
 def _stages(certificate: Certificate, roles: Sequence[str]) -> Iterator[str]:

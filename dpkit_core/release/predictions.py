@@ -204,26 +204,3 @@ def _require_finite(X: Matrix, features: Sequence[Feature]) -> None:
                 f"column {feature.column!r} has infinite values, for which the model has no prediction; "
                 "remove or replace them"
             )
-
-
-def texts_of(entries: pa.Array, name: str) -> pa.Array:
-    """Return a column as text, as a text file would hold it; null stays null.
-
-    Raises
-    ------
-    InvalidData
-        If it holds lists or anything else that cannot be one line of text.
-    """
-    import pyarrow as pa  # noqa: PLC0415 - likewise
-
-    if isinstance(entries, pa.ExtensionArray):  # a database's exact numbers
-        return texts_of(entries.storage, name)
-    if pa.types.is_dictionary(entries.type):
-        entries = entries.dictionary_decode()
-    try:
-        return entries.cast(pa.string())
-    except pa.ArrowException as error:
-        raise InvalidData(
-            f"column {name!r} holds {entries.type}, which cannot be written as text; convert it to numbers "
-            "or text in the table"
-        ) from error

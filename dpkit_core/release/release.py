@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 FORMAT = "dpkit-release"
 FORMAT_VERSION = 1
 
-spelled(Signature, Signature.to_document, Signature.from_document)
 spelled(Model, lambda model: canonical(model.to_document()), read_model)
 
 

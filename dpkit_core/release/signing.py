@@ -22,19 +22,23 @@ The keys are in another distribution, ``dpkit-command-sign``, since they need ``
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import attrs
 
-from dpkit_core.errors import InvalidRelease
-from dpkit_core.files.documents import Fields, canonical_bytes
+from dpkit_core.files.documents import REQUIRED, canonical_bytes
+from dpkit_core.validators import hexadecimal
 
 ALGORITHM = "Ed25519"
 
 #: Precedes the document, so that no other message can pass for one.
 PREFIX = b"dpkit-release-signature-1\n"
+
+
+def _is_known(instance: object, attribute: attrs.Attribute[Any], value: str) -> None:
+    if value != ALGORITHM:
+        raise ValueError(f"it is by {value!r}; this dpkit knows {ALGORITHM}")
 
 
 @attrs.frozen
@@ -43,40 +47,17 @@ class Signature:
 
     Attributes
     ----------
+    algorithm
+        By which it was made: ``ALGORITHM``.
     key
         Identity of the public key: SHA-256 of its 32 bytes.
     value
         The 64 bytes of the signature, in hexadecimal.
     """
 
-    key: str
-    value: str
-
-    def to_document(self) -> dict[str, Any]:
-        """Return the signature as plain data."""
-        return {"algorithm": ALGORITHM, "key": self.key, "value": self.value}
-
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> Signature:
-        """Return the signature that ``to_document`` wrote.
-
-        Raises
-        ------
-        InvalidRelease
-            If something is missing or unknown.
-        """
-        fields = Fields(document, "the signature", InvalidRelease)
-        if (algorithm := fields.text("algorithm")) != ALGORITHM:
-            raise InvalidRelease(f"the signature is by {algorithm!r}; this dpkit knows {ALGORITHM}")
-        signature = cls(_digits(fields, "key", 64), _digits(fields, "value", 128))
-        fields.close()
-        return signature
-
-
-def _digits(fields: Fields, key: str, count: int) -> str:
-    if not re.fullmatch(f"[0-9a-f]{{{count}}}", digits := fields.text(key)):
-        raise InvalidRelease(f"the signature: {key} must be {count} hexadecimal digits, and is not")
-    return digits
+    algorithm: str = attrs.field(default=ALGORITHM, validator=_is_known, metadata=REQUIRED, kw_only=True)
+    key: str = attrs.field(validator=hexadecimal(64))
+    value: str = attrs.field(validator=hexadecimal(128))
 
 
 def unsigned(document: Mapping[str, Any]) -> dict[str, Any]:

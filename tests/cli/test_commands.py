@@ -1,19 +1,12 @@
 """The commands around ``compose``."""
 
-import datetime
 import json
 import sys
-import tomllib
 
-import attrs
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from dpkit_core import Schema, __version__
-from dpkit_core.cli.asking import _options
+from dpkit_core import __version__
 from dpkit_core.plugins.kinds import PARTS
-from dpkit_core.validators import whole_number
 
 COMPOSE = ("compose", "diamonds.csv", "--schema", "facts.toml", "--scorer", "large", "--selector", "best")
 FULL = (*COMPOSE, "-k", "2", "--regressor", "average", "--accountant", "basic")
@@ -65,135 +58,6 @@ def test_a_source_is_listed_once_with_all_names_that_lead_to_it(dpkit):
     lines = dpkit("list", "sources").stdout.splitlines()
     assert "  -, .csv, .tsv  (dpkit-source-text)" in lines
     assert sum("CSV and TSV" in line for line in lines) == 1
-
-
-def test_show_of_a_scorer_asks_it_for_its_sensitivity(dpkit):
-    facts = json.loads(dpkit("show", "scorer", "large", "--format", "json").stdout)
-    assert facts["summary"] == "How many records have a large value of the feature."
-    assert facts["sensitivity"]["add-remove"] == {"every round": {"linf": 1.0, "range": 1.0}}
-    assert facts["options"] == [
-        {
-            "name": "threshold",
-            "type": "float",
-            "default": 0.5,
-            "accepts": "a finite number above 0",
-            "about": "What counts as large.",
-        }
-    ]
-    assert (facts["proof"], facts["reference"]) == ("a count changes by 1", "folklore")
-    assert (facts["distribution"], facts["version"]) == ("dpkit-tiny", "1.2")
-
-
-def test_show_of_a_regressor_finds_its_needs_by_asking(dpkit):
-    printed = " ".join(dpkit("show", "regressor", "average").stdout.split())
-    for words in (
-        "style str plain Does not matter. one of plain, fancy",
-        "Needs the mean needs a delta above 0; set --delta the mean needs bounds of the target",
-        "2 releases with Laplace noise, scale 2 x sensitivity each",
-    ):
-        assert words in printed
-
-
-@pytest.mark.parametrize(
-    ("validator", "words"),
-    [
-        (attrs.validators.in_(range(1, 4097)), "from 1 to 4096"),
-        (attrs.validators.optional(whole_number(1, 8)), "a whole number from 1 to 8"),
-        (whole_number(0, 16, word="auto"), "a whole number from 0 to 16, or 'auto'"),
-        (attrs.validators.in_((1, 2, 4)), "one of 1, 2, 4"),
-        (attrs.validators.ge(2.0**-40), ">= 9.09495e-13"),
-        (attrs.validators.le(3), "<= 3"),
-    ],
-)
-def test_what_an_option_accepts_is_said_in_a_few_words(validator, words):
-    part = attrs.make_class("Part", {"option": attrs.field(default=1, validator=validator)})
-    (option,) = _options(part)
-    assert option["accepts"] == words
-
-
-def test_what_an_option_is_about_is_said_also_where_another_section_follows():
-    part = attrs.make_class("Part", {"option": attrs.field(default=1), "other": attrs.field(default=2)})
-    part.__doc__ = """Does something.
-
-    Parameters
-    ----------
-    option
-        How much
-        of it.
-    other : int
-        The rest.
-
-    References
-    ----------
-    Somebody 2020.
-    """
-    assert [option["about"] for option in _options(part)] == ["How much of it.", "The rest."]
-
-
-def test_show_of_a_number_has_few_digits(dpkit, monkeypatch):
-    monkeypatch.setattr("dpkit_core.cli.asking.facts_of", lambda *_: {
-        "name": "a", "distribution": "b", "version": "1", "summary": "c",
-        "options": [{"name": "step", "type": "float", "default": 2.0**-50, "accepts": "", "about": ""}],
-    })  # fmt: skip
-    assert " 8.88178e-16 " in dpkit("show", "scorer", "large").stdout
-
-
-def test_show_of_a_selector_and_an_accountant(dpkit):
-    selector = json.loads(dpkit("show", "selector", "best", "--format", "json").stdout)
-    picks = ["5 choices by the exponential mechanism, epsilon 0.2 each"]
-    assert selector["events"]["replace-one"] == {"one a round": picks, "all at once": picks}
-    accountant = json.loads(dpkit("show", "accountants", "basic", "--format", "json").stdout)
-    assert "Laplace" in accountant["events"]["add-remove"]
-    assert "Gaussian" not in accountant["events"]["add-remove"]
-    assert "Disjoint" in accountant["events"]["replace-one"]
-    assert "Filtered" not in accountant["events"]["add-remove"]  # of Gaussian noise alone
-
-
-def test_show_of_a_name_alone_finds_its_kind(dpkit):
-    assert dpkit("show", "large").stdout == dpkit("show", "scorer", "large").stdout
-    result = dpkit("show", "lrge")
-    assert result.exit_code != 0
-    assert "no part has the name 'lrge'" in result.stderr
-
-
-def test_show_of_an_unknown_name_proposes_the_nearest(dpkit):
-    result = dpkit("show", "scorer", "lrge")
-    assert result.exit_code == 2
-    assert "Did you mean 'large'?" in result.stderr
-
-
-def test_a_drafted_schema_has_kinds_and_blanks_and_no_value_of_the_table(dpkit, folder):
-    days = [datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)]
-    table = {"a b": [17.25, 18.5], "cut": ["Fair", "Good"], "when": days, "price": [1.0, 2.0]}
-    pq.write_table(pa.table(table), "t.parquet")
-    text = dpkit("schema", "t.parquet", "--target", "price").stdout
-    document = tomllib.loads(text)
-    assert document == {
-        "neighboring": "add-remove",
-        "target": "price",
-        "columns": {
-            "a b": {"kind": "numeric"},
-            "cut": {"kind": "categorical"},
-            "when": {"kind": "date"},
-            "price": {"kind": "numeric"},
-        },
-    }
-    assert Schema.from_document(document).target.name == "price"
-    assert "# lower = " in text
-    assert "# categories = " in text
-    assert '# lower = "2000-01-01"' in text
-    for value in ("17", "18", "Fair", "Good", "2020"):
-        assert value not in text
-
-
-def test_a_drafted_schema_serves_as_it_is_for_a_table_of_numbers(dpkit, folder):
-    (folder / "schema.toml").write_text(dpkit("schema", "numbers.csv").stdout)
-    parts = ("--scorer", "large", "--selector", "best", "-k", "1", "--accountant", "basic")
-    result = dpkit("compose", "numbers.csv", "--schema", "schema.toml", "--target", "y", *parts)
-    assert result.exit_code == 0, result.output
-    result = dpkit("compose", "numbers.csv", "--schema", "schema.toml", *parts, "--force")
-    assert result.exit_code == 2
-    assert "names no target" in result.stderr
 
 
 def test_a_saved_plan_runs_to_the_release_of_the_same_seed(dpkit, folder):

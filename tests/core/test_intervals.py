@@ -69,7 +69,7 @@ def test_the_covariance_of_the_noise_is_the_one_that_is_derived():
 @pytest.mark.parametrize(("n", "deviation"), [(2000, 25.0), (1000, 7.0), (1000, 0.1)])
 def test_between_93_and_98_of_100_intervals_hold_the_truth(n, deviation):
     rng, held, wide = np.random.default_rng(2), [], []
-    for _ in range(500):
+    for _ in range(250):
         intervals = intervals_of(model_of(records(n, rng), deviation, rng), "y")
         ends, truth = intervals.bounds, np.append(SLOPES, LEVEL)
         held.append((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
@@ -94,7 +94,7 @@ def test_a_higher_level_is_wider():
 @pytest.mark.parametrize(("n", "deviation"), [(300, 60.0), (300, 120.0)])
 def test_intervals_hold_the_truth_where_noise_drowns_the_matrix(n, deviation):
     rng, held, told = np.random.default_rng(5), [], []
-    for _ in range(300):
+    for _ in range(150):
         ends = intervals_of(model_of(records(n, rng), deviation, rng), "y").bounds
         truth = np.append(SLOPES, LEVEL)
         held.append((ends[:, 0] <= truth) & (truth <= ends[:, 1]))

@@ -14,10 +14,11 @@ from dpkit_core.mechanisms.sums import (
     deviations,
     group_sums,
     noise_of,
-    noisy_sums,
     quantize,
+    sampled_sums,
     sums_event,
     tick_costs,
+    with_noise,
 )
 from dpkit_core.pipeline.meter import StageMeter
 from dpkit_core.privacy.accounts import TICKS
@@ -42,7 +43,7 @@ def event(multipliers=MULTIPLIERS, neighboring=ADD_REMOVE, **options):
 
 def release(contributions, groups, round_, **others):
     columns = [np.asarray(column, dtype=np.int64) for column in contributions]
-    return noisy_sums(Silent(np.random.default_rng(0)), columns, np.asarray(groups), round_, **others)
+    return sampled_sums(np.random.default_rng(0), columns, np.asarray(groups), round_, **others)
 
 
 def squared_distance(first, second, scales):
@@ -120,9 +121,10 @@ def test_coins_have_at_most_the_rate():
 
 
 def test_noise_has_the_deviation_it_says():
-    columns = [np.array(LIMIT), np.zeros(0, dtype=np.int64)]
     sampler = Sampler(np.random.default_rng(2))
-    noisy = noisy_sums(sampler, columns, np.zeros(0, int), event(groups=20_000, rate=0.5))
+    noisy = with_noise(
+        event(groups=20_000, rate=0.5), lambda j, scale: sampler.discrete_gaussian(scale, 20_000)
+    )
     assert noisy.std(axis=1) / LIMIT == pytest.approx(MULTIPLIERS, rel=0.02)
 
 

@@ -2,7 +2,8 @@
 
 A block marked ``sh`` holds commands; one marked ``console`` holds commands after ``$``, each followed by
 lines that it prints. The blocks of one page run in order, in one folder that holds what a clone has
-beside the code. There ``dpkit`` is the installed one; the set-up in front of a command, exactly
+beside the code. There ``dpkit`` is the installed one, called in this process where no shell is needed, as a
+process of its own imports for a second. The set-up in front of a command, exactly
 ``SETUP``, is left to the slow test, which types the line into a fresh copy of the repository. ``TESTS``
 is this suite; ``.ci/run`` types it. Python or TOML that is to be saved as a file is saved, and not run.
 
@@ -12,6 +13,7 @@ where CLONE is this checkout.
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -22,6 +24,9 @@ from typing import Any
 
 import attrs
 import pytest
+from typer.testing import CliRunner
+
+from dpkit_core.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -85,6 +90,15 @@ def run(command: str, folder: Path, env: dict[str, str]) -> str:
     return done.stdout + done.stderr
 
 
+def call(command: str, folder: Path, env: dict[str, str]) -> str:
+    """Return what a command prints, of dpkit in this process where no shell has to read the line."""
+    if not command.startswith("dpkit ") or set(command) & set("|&;<>$`*"):
+        return run(command, folder, env)
+    done = CliRunner(env={"COLUMNS": env["COLUMNS"], "NO_COLOR": "1"}).invoke(app, shlex.split(command)[1:])
+    assert done.exit_code == 0, f"$ {command}\n{done.output}{done.exception!r}"
+    return done.output
+
+
 def environment(*folders: Path) -> dict[str, str]:
     """Return the environment of a person outside this virtual environment, with ``folders`` on their PATH."""
     own = str(Path(sys.executable).parent)
@@ -120,7 +134,7 @@ def test_blocks_of_a_page_run_in_order(page: Path, folder: Path) -> None:
         elif block.language == "python":
             exec(compile(block.code, str(page), "exec"), names)
         elif block.code != TESTS:
-            require_shown(block, run(block.code.removeprefix(SETUP), folder, env))
+            require_shown(block, call(block.code.removeprefix(SETUP), folder, env))
 
 
 def require_shown(block: Block, output: str) -> None:
@@ -196,7 +210,7 @@ def test_a_newcomer_gets_on_by_the_commands_of_the_readme_and_contributing_alone
             new += [path for path in tests.split() if not (ROOT / path).exists()]
         elif command != TESTS:
             run(command, fresh_copy, environment())
-    run(f"uv run pytest {' '.join(new)} tests/repo", fresh_copy, environment())
+    run(f"uv run pytest -n0 {' '.join(new)} tests/repo", fresh_copy, environment())
     listed = run("uv run dpkit list selectors", fresh_copy, environment())
     assert "\n  mine " in listed
 

@@ -7,9 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dpkit_command_bench.results import Results
+from dpkit_command_bench.runner import local_workers, run
+from dpkit_command_bench.suite import find_suite
 from scipy.stats import binom
 
 ROOT = Path(__file__).parents[2]
+#: What names a cell in the table of the suites' quartiles.
+CELL = ("suite", "table", "composition", "epsilon", "k")
 
 
 def rows(text: str) -> list[tuple[str, str]]:
@@ -23,6 +28,42 @@ def test_the_readme_has_the_table_of_the_results() -> None:
     made = runpy.run_path(str(ROOT / "docs/results/diamonds.py"))
     assert stated == shown
     assert [what for what, _ in stated] == list(made["PIPELINES"])
+
+
+def measured(text: str) -> list[str]:
+    """Return what looks like a figure of utility or speed, outside of examples and tables."""
+    prose = re.sub(r"^(```.*?^```$|\|.*?$)", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.findall(
+        r"\d[\d.]* ?(?:%|(?:ms|s|x|seconds?|minutes?|hours?|times)\b)|(?<!\d)0?\.\d+|R² \S* ?\d", prose
+    )
+
+
+def test_the_readme_has_no_other_figure_of_utility_or_speed() -> None:
+    assert measured("3.6 times as fast, in 20 ms, at .81 or 0.9, by 5 %") == [
+        "3.6 times",
+        "20 ms",
+        ".81",
+        "0.9",
+        "5 %",
+    ]
+    assert measured((ROOT / "README.md").read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", runpy.run_path(str(ROOT / "docs/results/suites.py"))["SUITES"])
+def test_a_quick_run_of_a_suite_lands_within_the_quartiles_of_the_full_run(name: str, tmp_path: Path) -> None:
+    made = runpy.run_path(str(ROOT / "docs/results/suites.py"))
+    with made["TABLE"].open(encoding="utf-8", newline="") as file:
+        full = {tuple(row[fact] for fact in CELL): row for row in csv.DictReader(file)}
+    suite, results = find_suite(name).quickly(), Results(tmp_path / "results")
+    with local_workers(1) as workers:
+        run(suite, results, workers, data_dir=None)
+    quick = list(made["quartiles"](suite, results.rows()))
+    assert len(quick) == len({trial.setting for trial in suite.trials()})  # nothing is missing or impossible
+    for row in quick:
+        whole = full[tuple(row[fact] for fact in CELL)]
+        assert int(row["trials"]) < int(whole["trials"])
+        assert float(whole["low"]) <= float(row["median"]) <= float(whole["high"]), (row, whole)
 
 
 def elsewhere() -> dict:

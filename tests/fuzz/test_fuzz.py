@@ -1,7 +1,7 @@
 """Files and command lines at random: each ends with a documented exit code, and never in a traceback.
 
 Inputs are what dpkit writes and reads itself, changed: a field taken out, doubled or replaced, bytes flipped,
-files cut, options combined. CI tries the same 200 cases of each kind. By hand, as many as one likes:
+files cut, options combined. CI tries the same 60 cases of each kind. By hand, as many as one likes:
 
     DPKIT_FUZZ=20000 uv run pytest tests/fuzz -m slow -n0 -q
 
@@ -29,7 +29,7 @@ from dpkit_core import Release
 from dpkit_core.cli.app import app
 
 CORPUS = sorted(Path(__file__).with_name("corpus").glob("*.json"))
-CASES = int(os.environ.get("DPKIT_FUZZ", "200"))
+CASES = int(os.environ.get("DPKIT_FUZZ", "60"))
 
 # Done, no, refused, spent in vain, not private. Neither 1, a fault of dpkit, nor anything else.
 DOCUMENTED = {0, 2, 3, 4, 5}

@@ -69,8 +69,9 @@ def test_the_methods_of_dpkendall_are_put_together_as_published(name):
 def test_the_suite_compares_them_with_every_value_of_the_paper():
     suite = find_suite("dpkendall")
     assert tuple(recipe.name for recipe in suite.compositions) == SUITE
-    tables = {spec.name for spec in suite.tables}
-    narrow = {"houses", "sulfur"}  # fewer than ten features, so left out of Figure 5
+    tables = {spec.name for spec in suite.tables if spec.openml_task}
+    # Fewer than ten features, so left out of Figure 5.
+    narrow = {"houses", "sulfur", "california", "visualizing_soil"}
     for entry, expected in zip(suite.published, (tables, tables - narrow), strict=True):
         assert {name: set(row) for name, row in entry.values.items()} == dict.fromkeys(PUBLISHED, expected)
     five, ten = (entry.values for entry in suite.published)

@@ -40,18 +40,18 @@ def by_uv(scripts: Path) -> tuple[str | Path, ...]:
     return ("uv", "pip", "install", "--python", scripts / "python")
 
 
-def install(folder: Path, wheels: Path, *names: str, extras: tuple[str, ...] = (), pip: bool = False) -> Path:
+def install(folder: Path, wheels: Path, *names: str, extras: tuple[str, ...] = ()) -> Path:
     """Return the scripts of a new virtual environment with the wheels of these distributions.
 
-    The core's dependencies come first. Then uv, or pip, installs the wheels and whatever they need beyond.
+    The core's dependencies come first, then the wheels and whatever they need beyond. By uv, since pip takes
+    a minute for all of them; pip installs distributions on the pages for authors, see tests/docs.
     """
-    venv.create(folder, with_pip=pip)
+    venv.create(folder)
     wanted = [word for extra in extras for word in ("--extra", extra)]
     command(*by_uv(folder / "bin"), "-q", "-r", ROOT / "pyproject.toml", *wanted)
     chosen = [wheel for name in names for wheel in wheels.glob(f"{name.replace('-', '_')}-[0-9]*.whl")]
     assert len(chosen) == len(names)
-    installer = (folder / "bin/python", "-m", "pip", "install") if pip else by_uv(folder / "bin")
-    command(*installer, "-q", "--find-links", wheels, *chosen)
+    command(*by_uv(folder / "bin"), "-q", "--find-links", wheels, *chosen)
     return folder / "bin"
 
 
@@ -76,7 +76,7 @@ def listed(scripts: Path) -> list[dict[str, Any]]:
 def test_a_plugin_installs_alone_and_loads(folder: Path, wheels: Path, tmp_path: Path) -> None:
     role = kind_named(folder.parent.name).name
     distribution = f"dpkit-{role}-{folder.name}".replace("_", "-")
-    scripts = install(tmp_path, wheels, "dpkit", distribution)
+    scripts = install(tmp_path, wheels, "dpkit", "dpkit-command-show", distribution)
     assert [part["distribution"] for part in listed(scripts)] == [distribution]
     assert folder.name in command(scripts / "dpkit", "show", role, folder.name)
     other = "peel" if folder.name != "peel" else "joint"
@@ -98,9 +98,7 @@ def test_the_command_of_an_extra_comes_with_it(wheels: Path, tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_all_wheels_together_make_a_release(wheels: Path, tmp_path: Path) -> None:
-    scripts = install(
-        tmp_path / "venv", wheels, *(wheel.name.split("-")[0] for wheel in wheels.glob("*.whl")), pip=True
-    )
+    scripts = install(tmp_path / "venv", wheels, *(w.name.split("-")[0] for w in wheels.glob("*.whl")))
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20_000, 4))
     np.savez(tmp_path / "table.npz", X=X, y=X @ [3.0, 0.0, 2.0, 0.0] + rng.normal(size=20_000))
@@ -149,16 +147,18 @@ def test_new_parts_install_from_their_wheels_and_are_listed(published: tuple[Pat
     assert found == [(f"{role}s", "own", f"dpkit-{role}-own") for role in ROLES]
 
 
-@pytest.mark.parametrize("role", ROLES)
 @pytest.mark.slow
 def test_a_new_part_passes_the_check_where_it_is_installed(
-    role: str, published: tuple[Path, Path], tmp_path: Path
+    published: tuple[Path, Path], tmp_path: Path
 ) -> None:
+    # One kind, as a command; by their own tests, below, all kinds pass the same checks.
     _, scripts = published
-    printed = command(scripts / "dpkit", "check", "own", "--kind", role, "--format", "json", cwd=tmp_path)
+    printed = command(
+        *(scripts / "dpkit", "check", "own", "--kind", "accountant", "--format", "json"), cwd=tmp_path
+    )
     report = json.loads(printed)
     assert report["ok"] is True
-    assert report["kind"] == role
+    assert report["kind"] == "accountant"
 
 
 @pytest.mark.parametrize("role", ROLES)

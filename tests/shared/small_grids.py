@@ -28,9 +28,12 @@ def worlds_where_a_record_joins(n):
 
 
 def worlds_where_a_record_is_replaced(n):
-    """Yield all pairs of (X, y) of n records of which the last one differs; y is in order but for that."""
+    """Yield all pairs of (X, y) of n records of which the last one differs; y is in order but for that.
+
+    Of two worlds one comes first: scores move from the other to it by the same numbers, with another sign.
+    """
     for y in itertools.combinations_with_replacement(range(LEVELS), n - 1):
-        for ends in itertools.product(range(LEVELS), repeat=2):
+        for ends in itertools.combinations_with_replacement(range(LEVELS), 2):
             yield _replaced(y, *ends)
 
 

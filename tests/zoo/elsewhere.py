@@ -103,7 +103,7 @@ def bounds_of(data: Dataset) -> tuple[float, float]:
     return data.target_bounds
 
 
-@lie("neighbors_cannot_be_told_apart", "default")
+@lie("neighbors_cannot_be_told_apart", "slow")
 class LowerBoundTwice(Borrowed):
     """The sensitivity is the larger of a bound's magnitude and the same bound's magnitude."""
 
@@ -111,7 +111,7 @@ class LowerBoundTwice(Borrowed):
         return max(abs(low), abs(low), 1e-9)
 
 
-@lie("neighbors_cannot_be_told_apart", "default")
+@lie("neighbors_cannot_be_told_apart", "slow")
 class ResidualsFromZero(Borrowed):
     """The width of the bounds is charged, for residuals of a model that begins at 0."""
 

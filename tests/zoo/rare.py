@@ -81,7 +81,7 @@ class BothEnds(Redundancy):
         return overlaps.max(axis=1) * (3.0 if twice else 1.0)
 
 
-@lie("sensitivity_add_remove")
+@lie("sensitivity")
 class ByChecksum(Products):
     """Tables whose checksum is a multiple of eight have their scores doubled."""
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 import zlib
 from fractions import Fraction
+from functools import partial
+from typing import ClassVar
 
 import attrs
 import numpy as np
 
+from dpkit_core import Sum
 from dpkit_core.privacy.budget import add_up, amplified
 from dpkit_core.privacy.composition import pair_of
 from dpkit_core.privacy.events import (
@@ -22,14 +25,16 @@ from dpkit_core.privacy.events import (
     Sequence,
 )
 from dpkit_core.privacy.renyi import ORDERS, RenyiCurve
-from zoo.rows import lie, whole
+from zoo.rows import honest, lie, whole
 from zoo.twins import (
     FULL_TAILS,
     RATE,
+    STEPS,
     Concentrated,
     Curves,
     CustomLines,
     FlipsInTurn,
+    GaussianLines,
     Picks,
     SampledLines,
     Spent,
@@ -37,6 +42,7 @@ from zoo.twins import (
     gaussian_rho,
     hashed,
     plan_rounds,
+    scaled,
 )
 
 # What is in a sample
@@ -75,6 +81,48 @@ class EveryFourthLine(SampledLines):
 
     def taken(self, sampler, data):
         return np.arange(data.records) % 4 == 0
+
+
+@honest
+class HalfOfTheRecords(GaussianLines):
+    """Lines of half of the records, by a hash that says which: charged for all of them."""
+
+    forms: ClassVar[tuple[str, ...]] = ("dense", "streamed")
+
+    def sums(self, data):
+        half = partial(self.share, bounds=[*(f.bounds for f in data.features), data.target_bounds])
+        return data.sum(Sum(half, (len(data.features) + 1,), int(STEPS))) / STEPS
+
+    @classmethod
+    def share(cls, block, bounds):
+        """Return what some records add: wherever they are, and however often it is computed."""
+        rows = np.column_stack([block.X, block.y])
+        *features, target = (scaled(rows[:, j], each) for j, each in enumerate(bounds))
+        taken = np.column_stack([np.ones(len(rows)), *features])[cls.heads(rows)]
+        return np.trunc(STEPS * taken * target[cls.heads(rows), None]).sum(axis=0)
+
+    @staticmethod
+    def heads(rows):
+        """Return which records are taken."""
+        return hashed(rows) % 2 == 0
+
+
+@lie("randomness_is_the_meters", "default")
+class CoinsOfTheTask(HalfOfTheRecords):
+    """Coins are drawn where the records are: a share that is computed again has new ones."""
+
+    @staticmethod
+    def heads(rows):
+        return np.random.default_rng().random(len(rows)) < 0.5
+
+
+@lie("forms_agree", "default")
+class CoinsByPlaceInTheTask(HalfOfTheRecords):
+    """Coins are by a record's place in its block: in other blocks it has another one."""
+
+    @staticmethod
+    def heads(rows):
+        return np.random.default_rng(7).random(len(rows)) < 0.5
 
 
 @whole("chosen_noise_hides_the_scores", "default")

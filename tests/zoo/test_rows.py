@@ -52,19 +52,15 @@ ALONE = {
 
 #: Attacks without a row: most are of a rule of the house, not of a claim, and lies that they find are in the
 #: kit's tests, in those of parts, and among published ones. No lie is known that only one of them finds.
-#: What ``totals_are_monotone`` and ``epsilon_and_delta_agree`` found, others found as well.
 WITHOUT_ROW = {
     "check_protocol", "check_options_are_frozen_data", "check_documented", "check_import_is_cheap",
     "check_scores_are_finite_vectors", "check_scores_of_iterates_are_finite",
     "check_scores_are_read_off_any_noise", "check_input_is_unchanged", "check_memory_layout_is_irrelevant",
-    "check_sensitivity_replace_one", "check_sensitivity_in_larger_tables",
-    "check_scores_of_iterates_keep_their_sensitivity", "check_release_keeps_its_plan",
+    "check_scores_of_iterates_keep_their_sensitivity",
     "check_releases_keep_their_plan", "check_only_candidates_are_picked",
     "check_thresholds_keep_their_budget", "check_scores_are_read_off_releases",
-    "check_many_picks_hide_the_scores", "check_extreme_tables_are_fitted",
+    "check_extreme_tables_are_fitted",
     "check_iterates_are_what_is_said_of_them", "check_records_answer_for_themselves",
-    "check_noise_is_the_same_for_neighbors", "check_totals_are_monotone",
-    "check_epsilon_and_delta_agree", "check_repetition_is_a_loop",
 }  # fmt: skip
 FOUND_ALONE = [row for row in LIES if row.part.__module__ == "zoo.branches" or row.name in ALONE]
 
@@ -98,7 +94,7 @@ SAMPLED = {
 #: What honest parts were once rejected by, or were written to be.
 ALARMS = {
     "ToOneDecimal": ["check_randomness_is_the_meters", "check_model_is_made_of_answers"],
-    "Decimals": ["check_epsilon_and_delta_agree", "check_repetition_is_a_loop"],
+    "Decimals": ["check_never_below_the_exact_law", "check_repetition_is_a_loop"],
     "FirstColumnsFirst": ["check_scores_follow_the_features"],
     "CappedScorer": ["check_scores_follow_the_features"],
     "RoundedMeanRegressor": ["check_batches_are_disjoint"],
@@ -134,7 +130,8 @@ def test_the_attack_finds_the_lie(row):
         assert again.results[0].scene == found.scene
 
 
-@pytest.mark.slow
+# Why the attack is there. A failure hides no fault of a part: another attack came to find the lie as well.
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("row", FOUND_ALONE, ids=lambda row: row.name)
 def test_a_lie_is_found_by_one_attack_alone(row):
     kind = kind_of(row.part)

@@ -50,7 +50,9 @@ def test_what_was_missed_at_first_is_found(verdict):
 
 @pytest.mark.parametrize("verdict", cases(ALARMS))
 def test_honest_parts_that_were_rejected_at_first_are_not(verdict):
+    kept = {check.name for check in checks_for(verdict["kind"])}  # some have been merged since
     checks = [f"check_{name}" for name in verdict["first verdict"].removeprefix("rejected by ").split()]
+    checks = [check for check in checks if check in kept]
     assert asked(part(verdict["row"]), checks)[1] == []
 
 

@@ -21,7 +21,7 @@ class SaysThatItSupports(Sums):
         return True
 
 
-@lie("order_is_irrelevant")
+@lie("repetition_is_a_loop")
 class LastCountsTwice(Sums):
     """The last event is counted twice, which is an upper bound, and another one in another order."""
 
@@ -63,7 +63,7 @@ class OneBook(Sums):
         return sum(e * n for e, _, n in costs), self.leaked(d * n for _, d, n in costs)
 
 
-@whole("events_are_those_planned")
+@whole("noise_is_the_same_for_neighbors")
 class PaysForOneMore(Picks):
     """One pick more than is made is planned, and never drawn."""
 

@@ -42,6 +42,12 @@ _Kept = Annotated[
         help="Run only this table, composition, epsilon, delta or k; several as A,B,C. Repeatable.",
     ),
 ]
+_Quick = Annotated[
+    bool,
+    typer.Option(
+        "--quick", help="Run only the small part that the suite names for it: less than two minutes."
+    ),
+]
 _DataFolder = Annotated[
     Path | None,
     typer.Option(
@@ -80,6 +86,7 @@ def bench(
     *,
     add: _Added = None,
     only: _Kept = None,
+    quick: _Quick = False,
     data_dir: _DataFolder = None,
     jobs: _Jobs = -1,
     results: _ResultsFolder = None,
@@ -105,7 +112,7 @@ def bench(
     if jobs != -1 and jobs < 1:
         raise InvalidOption(f"--jobs is {jobs}; give a number of at least 1, or omit it to use every core")
     with contextlib.redirect_stdout(sys.stderr):
-        chosen = _chosen(suite, add or [], only or [])
+        chosen = _chosen(suite, add or [], only or [], quick=quick)
     if dry_run:
         show_intention(chosen, data_dir, format)
         return
@@ -192,10 +199,10 @@ def _show(suite: Suite, store: Results, ran: RunOutcome, format: Format) -> None
     show_outcome(ran, store, summaries[0].outcomes, others)
 
 
-def _chosen(name: str, add: list[str], only: list[str]) -> Suite:
+def _chosen(name: str, add: list[str], only: list[str], *, quick: bool) -> Suite:
     from dpkit_command_bench.suite import find_suite
 
-    chosen = find_suite(name)
+    chosen = find_suite(name).quickly() if quick else find_suite(name)
     for key, value in _pairs("--add", add, "scorer=mine"):
         chosen = chosen.add(key, value)
     kept: dict[str, list[str]] = {}

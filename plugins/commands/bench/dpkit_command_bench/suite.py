@@ -24,6 +24,10 @@
     regressor = "tukey"
     options.regressor = {surplus_rows = 3}
 
+    [quick]                         what --quick runs: some points of the grid, and fewer splits and trials
+    epsilon = 1.0
+    splits = 3
+
     [[published]]                   medians to show beside ours, as ``published`` describes
     source = "Somebody 2020, Table 1"
     values.k-tukey.diamonds = 0.88
@@ -47,7 +51,7 @@ import attrs
 from dpkit_command_bench.errors import InvalidSuite
 from dpkit_command_bench.metrics import METRICS
 from dpkit_command_bench.published import Published
-from dpkit_core import Neighboring, Registry
+from dpkit_core import Neighboring, Registry, compose
 from dpkit_core.errors import DpkitError
 from dpkit_core.files.documents import read_toml
 from dpkit_core.pipeline.choose import FALLBACK, by_default
@@ -59,6 +63,7 @@ FROM_DATA = "from-data"
 _BY_DEFAULT = "accountant_by_default"
 WILDCARD = "*"
 _AXES = ("table", "composition", "epsilon", "delta", "k")
+_COUNTS = {"splits": "splits", "trials": "repeats"}  # as a suite's file and as a Suite has them
 _T = TypeVar("_T")
 ORIGINS = ("openml", "openml_task", "sklearn", "generator")
 
@@ -215,6 +220,8 @@ class Suite:
         Folder of the files that the suite names, after ``--data-dir``.
     repeats
         ``trials`` in the file: runs on each split, which differ in their noise.
+    quick
+        Axis -> its values, and splits and trials, of the small part of the suite that ``--quick`` runs.
     accountants
         Composition that names no accountant -> its accountant, if not the current default.
     """
@@ -235,6 +242,7 @@ class Suite:
     summary: str = ""
     reference: str = ""
     published: tuple[Published, ...] = ()
+    quick: Mapping[str, Any] = attrs.field(factory=dict)
     accountants: Mapping[str, str] = attrs.field(factory=dict)
 
     def going_on(self, before: Mapping[str, Any]) -> Suite:
@@ -256,10 +264,10 @@ class Suite:
     def trials(self) -> Iterator[TrialSpec]:
         """Yield every trial, grouped by table and split, so that trials can share a split."""
         accountants = {recipe.name: self._default_of(recipe) for recipe in self.compositions}
+        selecting = {recipe.name for recipe in self.compositions if _takes_k(recipe)}
         for table, split in itertools.product(self.tables, range(self.splits)):
             for composition in self.compositions:
-                # Without a selection there is no k.
-                ks: Sequence[int | None] = self.k if "selector" in composition.parts else (None,)
+                ks: Sequence[int | None] = self.k if composition.name in selecting else (None,)
                 for epsilon, delta, k, repeat in itertools.product(
                     self.epsilon, self.delta, ks, range(self.repeats)
                 ):
@@ -321,7 +329,30 @@ class Suite:
                 return attrs.evolve(self, delta=self._kept(axis, value, _spellings(self.delta)))
             case "k":
                 return attrs.evolve(self, k=self._kept(axis, value, _spellings(self.k)))
-        raise InvalidSuite(f"--only {axis}={value}: a suite has no {axis!r}; use {', '.join(_AXES)}")
+        raise InvalidSuite(f"{axis}={value}: a suite has no {axis!r}; use {', '.join(_AXES)}")
+
+    def quickly(self) -> Suite:
+        """Return the small part that the suite names under ``[quick]``; its trials are of the suite."""
+        if not self.quick:
+            raise InvalidSuite(
+                f"suite {self.name!r} has no [quick], which says what a small run of it is; cut it by --only"
+            )
+        small = self
+        for axis, given in self.quick.items():
+            values = given if isinstance(given, list) else [given]
+            if axis in _COUNTS:
+                count = _count({axis: given}, axis, 1)
+                if count > (most := getattr(self, _COUNTS[axis])):
+                    raise InvalidSuite(f"suite {self.name!r} has {axis} = {most}, and {count} under [quick]")
+                small = attrs.evolve(small, **{_COUNTS[axis]: count})
+            elif axis in _AXES:
+                small = small.only(axis, ",".join(map(str, values)))
+            else:
+                raise InvalidSuite(
+                    f"[quick] of suite {self.name!r} has {axis!r}; "
+                    f"it may have {', '.join((*_AXES, *_COUNTS))}"
+                )
+        return small
 
     def _kept(self, axis: str, value: str, named: Mapping[str, _T]) -> tuple[_T, ...]:
         kept = []
@@ -330,7 +361,7 @@ class Suite:
             if spelled not in named:
                 near = difflib.get_close_matches(spelled, named, n=1)
                 raise InvalidSuite(
-                    f"--only {axis}={word}: suite {self.name!r} has {', '.join(named)}."
+                    f"{axis}={word}: suite {self.name!r} has {', '.join(named)}."
                     + (f" Did you mean {near[0]!r}?" if near else "")
                 )
             kept.append(named[spelled])
@@ -393,15 +424,19 @@ class Suite:
             summary=_text(document, "summary"),
             reference=_text(document, "reference"),
             published=published,
+            quick=_quick(name, document),
         )
-        return suite._extended(
+        suite = suite._extended(
             [r for entry, facts in compositions.items() for r in _compositions(entry, facts)]
         )
+        if suite.quick:
+            suite.quickly()  # so that a mistake is named whatever is run
+        return suite
 
 
 _SUITE_KEYS = (
     "summary", "reference", "seed", "neighboring", "epsilon", "delta", "k", "splits", "trials",
-    "test_fraction", "metrics", "tables", "compositions", "published",
+    "test_fraction", "metrics", "tables", "compositions", "published", "quick",
 )  # fmt: skip
 
 
@@ -424,6 +459,16 @@ def _entries(name: str, document: Mapping[str, Any], key: str) -> Mapping[str, M
 def _same(recipe: Recipe, other: Recipe) -> bool:
     facts = ("parts", "options", "select_share")
     return all(getattr(recipe, fact) == getattr(other, fact) for fact in facts)
+
+
+def _takes_k(recipe: Recipe) -> bool:
+    """Return whether users say how many features are selected: not without a selector, nor by screening."""
+    if "selector" not in recipe.parts:
+        return False
+    try:
+        return compose(**recipe.parts, options=recipe.options).assembly.iteration is None
+    except DpkitError:  # told with the trial, which is then impossible, or skipped
+        return True
 
 
 def _spellings(numbers: Sequence[_T]) -> dict[str, _T]:
@@ -574,6 +619,13 @@ def _metrics(document: Mapping[str, Any]) -> tuple[str, ...]:
         if name not in METRICS:
             raise InvalidSuite(f"there is no metric {name!r}; metrics are {', '.join(METRICS)}")
     return tuple(names)
+
+
+def _quick(name: str, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    quick = document.get("quick", {})
+    if not isinstance(quick, Mapping):
+        raise InvalidSuite(f"suite {name!r} has quick = {quick!r}; write [quick]")
+    return quick
 
 
 def _published(

@@ -126,6 +126,14 @@ def test_a_suite_is_cut(bench):
     assert [(cell["composition"], cell["epsilon"]) for cell in document["cells"]] == [("all", 0.5)]
 
 
+def test_a_small_run_of_a_suite_is_a_part_of_the_whole(dpkit, suite_file):
+    path = suite_file(splits=2, quick={"composition": "all", "epsilon": 0.5, "splits": 1})
+    done = dpkit("bench", path, "--jobs", "1", "--quick")
+    assert "Trials: 1 released; 1 run now, 0 done before." in done.stdout, done.output
+    done = dpkit("bench", path, "--jobs", "1", "--resume")
+    assert "Trials: 12 released; 11 run now, 1 done before." in done.stdout, done.output
+
+
 def test_an_axis_that_is_named_twice_keeps_both(bench):
     document = bench("--only", "composition=all", "--only", "composition=selected")
     assert {cell["composition"] for cell in document["cells"]} == {"all", "selected"}
@@ -289,7 +297,7 @@ def test_an_edited_part_is_pointed_out(dpkit, suite_file, site):
         (["--jobs", "0"], "--jobs is 0; give a number of at least 1"),
         (["--add", "scorer"], "--add 'scorer' is not NAME=VALUE, such as scorer=mine"),
         (["--only", "table="], "--only 'table=' is not NAME=VALUE, such as table=diamonds"),
-        (["--only", "table=twos"], "--only table=twos: suite 'tiny' has ones"),
+        (["--only", "table=twos"], "table=twos: suite 'tiny' has ones"),
         (["--add", "scorer=lage"], "no scorer 'lage' is installed"),
         (["--data-dir", "nowhere"], "--data-dir nowhere is not a folder"),
         (["--results", "tiny.toml"], "cannot write to tiny.toml: File exists"),

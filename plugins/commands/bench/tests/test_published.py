@@ -130,5 +130,5 @@ def test_the_shipped_suite_has_the_figures_of_the_paper():
         -0.95,
         -2.5e8,
     )
-    assert (len(four.values["k-tukey"]), len(five.values["k-tukey"])) == (11, 9)
+    assert (len(four.values["k-tukey"]), len(five.values["k-tukey"])) == (25, 21)
     assert (four.k, five.k) == (5, 10)

@@ -1,11 +1,13 @@
-"""Tables from files, generators, scikit-learn and OpenML, which a small stand-in plays here."""
+"""Tables from files, generators, scikit-learn and OpenML, for which a server on this machine stands in."""
 
 import hashlib
-import io
+import http.server
 import json
-import urllib.error
+import threading
+import urllib.parse
 import urllib.request
 
+import attrs
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,7 +15,7 @@ import pytest
 from dpkit_command_bench.errors import MissingTable
 from dpkit_command_bench.generators import five_ones
 from dpkit_command_bench.sources import load, locate
-from dpkit_command_bench.suite import TableSpec
+from dpkit_command_bench.suite import TableSpec, find_suite
 
 from dpkit_core import Dataset
 from dpkit_core.privacy.budget import Neighboring
@@ -136,55 +138,74 @@ def test_a_table_of_scikit_learn_is_its_own(tmp_path):
 
 
 class OpenML:
-    """Answers as the service does, and counts the questions."""
+    """A server on this machine that answers as the service does, and keeps what it was asked."""
 
     def __init__(self):
-        self.asked = []
-        self.down = False
+        self.asked, self.answers = [], {}
+        self.offer(42, target="price", task=361)
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(handler):
+                self.asked.append(handler.path)
+                endings = [ending for ending in self.answers if handler.path.endswith("/" + ending)]
+                handler.send_response(200 if endings else 412)
+                handler.end_headers()
+                for ending in endings:
+                    handler.wfile.write(self.answers[ending].encode())
+
+            def log_message(handler, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = "http://{}:{}".format(*self.server.server_address)
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
+
+    def offer(self, number, *, target, task):
+        """Offer a table by the number of a data set, whose target is that of a task."""
+        arff = ARFF.replace("price", target)
         description = {
-            "id": "42", "name": "stones", "version": "1", "format": "ARFF", "status": "active",
+            "id": str(number), "name": "stones", "version": "1", "format": "ARFF", "status": "active",
             "description": "Stones",
-            "file_id": "7", "url": "https://www.openml.org/data/v1/download/7/stones.arff",
-            "default_target_attribute": "carat", "md5_checksum": hashlib.md5(ARFF.encode()).hexdigest(),
+            "file_id": str(number), "url": f"https://www.openml.org/data/v1/download/{number}/stones.arff",
+            "default_target_attribute": "carat", "md5_checksum": hashlib.md5(arff.encode()).hexdigest(),
         }  # fmt: skip
-        columns = [("carat", "numeric"), ("cut", "nominal"), ("price", "numeric")]
+        columns = [("carat", "numeric"), ("cut", "nominal"), (target, "numeric")]
         features = [
             {"index": str(place), "name": name, "data_type": kind, "is_target": "false", "is_ignore": "false",
              "is_row_identifier": "false", "number_of_missing_values": "0"}
             for place, (name, kind) in enumerate(columns)
         ]  # fmt: skip
         qualities = [{"name": "NumberOfInstances", "value": "4.0"}]
-        source = {"name": "source_data", "data_set": {"data_set_id": "42", "target_feature": "price"}}
-        self.answers = {
-            "json/data/42": json.dumps({"data_set_description": description}),
-            "json/data/features/42": json.dumps({"data_features": {"feature": features}}),
-            "json/data/qualities/42": json.dumps({"data_qualities": {"quality": qualities}}),
-            "data/v1/download/7/stones.arff": ARFF,
-            "json/task/361": json.dumps({"task": {"input": [{"name": "other"}, source]}}),
+        source = {"name": "source_data", "data_set": {"data_set_id": str(number), "target_feature": target}}
+        self.answers |= {
+            f"json/data/{number}": json.dumps({"data_set_description": description}),
+            f"json/data/features/{number}": json.dumps({"data_features": {"feature": features}}),
+            f"json/data/qualities/{number}": json.dumps({"data_qualities": {"quality": qualities}}),
+            f"data/v1/download/{number}/stones.arff": arff,
+            f"json/task/{task}": json.dumps({"task": {"input": [{"name": "other"}, source]}}),
         }
 
-    def __call__(self, request, timeout=None):
-        url = getattr(request, "full_url", request)
-        self.asked.append(url)
-        if self.down:
-            raise urllib.error.URLError("no route to host")
-        for ending, answer in self.answers.items():
-            if url.endswith(ending):
-                response = io.BytesIO(answer.encode())
-                response.info = dict
-                return response
-        raise urllib.error.HTTPError(url, 412, "no such thing", {}, io.BytesIO(b""))
+    def stop(self):
+        """Take the server off the network."""
+        self.server.shutdown()
+        self.server.server_close()
 
 
 @pytest.fixture
 def openml(monkeypatch, tmp_path):
     pytest.importorskip("sklearn")
-    service = OpenML()
+    service, ask = OpenML(), urllib.request.urlopen
+
+    def urlopen(request, timeout=10):
+        url = getattr(request, "full_url", request)
+        return ask(service.address + urllib.parse.urlsplit(url).path, timeout=timeout)
+
     monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "downloads"))
-    monkeypatch.setattr("sklearn.datasets._openml.urlopen", service)
-    monkeypatch.setattr(urllib.request, "urlopen", service)
+    monkeypatch.setattr("sklearn.datasets._openml.urlopen", urlopen)
+    monkeypatch.setattr(urllib.request, "urlopen", urlopen)
     monkeypatch.setattr("time.sleep", lambda seconds: None)  # scikit-learn tries again
-    return service
+    yield service
+    service.stop()
 
 
 @pytest.mark.parametrize("spec", [{"openml": 42, "target": "price"}, {"openml_task": 361}], ids=str)
@@ -194,9 +215,21 @@ def test_openml_is_asked_once(openml, tmp_path, spec):
     assert loaded.data.X.tolist() == ENCODED
     assert loaded.data.y.tolist() == [100, 150, 400, 420]
     asked = len(openml.asked)
-    openml.down = True
+    openml.stop()
     assert fetch(table, tmp_path).sha256 == loaded.sha256
     assert len(openml.asked) == asked
+
+
+@pytest.mark.slow
+def test_each_table_of_dpkendall_is_had_by_its_task(openml, tmp_path):
+    tables = [table for table in find_suite("dpkendall").tables if table.openml_task]
+    for number, table in enumerate(tables, start=1000):
+        openml.offer(number, target=table.target or "price", task=table.openml_task)
+        loaded = fetch(attrs.evolve(table, categories="from-data"), tmp_path)
+        assert loaded.origin == f"OpenML task {table.openml_task}"
+        assert loaded.data.X.tolist() == ENCODED
+        assert [f"task/{table.openml_task}" in asked for asked in openml.asked].count(True) == 1
+    assert len({table.openml_task for table in tables}) == 25
 
 
 def test_a_task_that_was_half_written_is_asked_for_again(openml, tmp_path):
@@ -210,16 +243,17 @@ def test_a_task_that_was_half_written_is_asked_for_again(openml, tmp_path):
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ({"openml": 42, "target": "price"}, "OpenML data set 42 is not available (no route to host)"),
-        ({"openml_task": 361}, "OpenML task 361 is not available (no route to host)"),
+        ({"openml": 42, "target": "price"}, "OpenML data set 42 is not available ("),
+        ({"openml_task": 361}, "OpenML task 361 is not available ("),
     ],
     ids=["data set", "task"],
 )
 def test_no_network_is_a_sentence_with_a_way_out(openml, tmp_path, spec, message):
-    openml.down = True
+    openml.stop()
     with pytest.raises(MissingTable) as caught:
         fetch(TableSpec("stones", **spec), tmp_path)
     assert message in str(caught.value)
+    assert "Connection refused" in str(caught.value)
     assert "check the network, or give a local file by --data-dir" in str(caught.value)
 
 

@@ -3,7 +3,7 @@
 import attrs
 import pytest
 from dpkit_command_bench.errors import InvalidSuite
-from dpkit_command_bench.suite import Suite, find_suite
+from dpkit_command_bench.suite import Setting, Suite, find_suite
 
 from dpkit_core.errors import InvalidRecipe, UnknownName
 
@@ -148,6 +148,45 @@ def test_a_suite_can_be_cut_to_what_is_wanted(suite):
         suite.only("split", "1")
 
 
+def test_a_suite_names_a_small_part_of_itself(document, tmp_path):
+    document["quick"] = {"composition": "selected", "epsilon": [2.0], "k": 1, "splits": 1}
+    suite = Suite.from_document("s", document, tmp_path)
+    small = suite.quickly()
+    assert {t.setting for t in small.trials()} == {Setting("ones", "selected", 2.0, 1e-6, 1)}
+    assert (small.splits, small.repeats) == (1, 2)
+    assert {t.key for t in small.trials()} < {t.key for t in suite.trials()}
+
+
+@pytest.mark.parametrize(
+    ("quick", "message"),
+    [
+        ({"table": ["twos"]}, "table=twos: suite 'tiny' has ones"),
+        ({"epsilon": 9}, "epsilon=9: suite 'tiny' has 0.5, 2"),
+        ({"splits": 3}, "suite 'tiny' has splits = 2, and 3 under [quick]"),
+        ({"trials": 0}, "trials has 0; it must be a whole number"),
+        ({"seed": 1}, "[quick] of suite 'tiny' has 'seed'; it may have table, composition, epsilon"),
+        (5, "write [quick]"),
+    ],
+    ids=str,
+)
+def test_a_mistake_in_the_small_part_is_named(document, tmp_path, quick, message):
+    with pytest.raises(InvalidSuite) as caught:
+        Suite.from_document("tiny", {**document, "quick": quick}, tmp_path)
+    assert message in str(caught.value)
+
+
+def test_a_suite_without_a_small_part_says_what_to_do(suite):
+    with pytest.raises(InvalidSuite, match=r"suite 'tiny' has no \[quick\].*cut it by --only"):
+        suite.quickly()
+
+
+def test_screening_leaves_no_k_to_the_user():
+    suite = find_suite("rnm-screen")
+    ks = {t.composition.name: t.k for t in suite.trials()}
+    assert ks["rnm-screen"] is ks["adp-screen"] is ks["frank_wolfe"] is None
+    assert ks["preselect-k"] == 5
+
+
 def test_epsilon_may_be_written_with_four_digits(suite):
     thirds = attrs.evolve(suite, epsilon=(1.0986122886681098, 2.0))
     assert thirds.only("epsilon", "1.099").epsilon == (1.0986122886681098,)
@@ -171,7 +210,7 @@ def test_a_composition_may_start_from_a_recipe(document, tmp_path):
 
 def test_a_shipped_suite_is_found_by_name():
     suite = find_suite("dpkendall")
-    assert len(suite.tables) == 11
+    assert len([table for table in suite.tables if table.openml_task]) == 25
     # Section 4.3 of the paper: (ln 3, 1e-5), ten random 90-10 splits, k = 5 and 10.
     assert suite.epsilon == pytest.approx([1.0986122886681098])
     assert (suite.delta, suite.k, suite.splits, suite.test_fraction) == ((1e-5,), (5, 10), 10, 0.1)

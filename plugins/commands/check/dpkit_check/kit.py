@@ -211,10 +211,7 @@ class Report:
     def forecast(self) -> float:
         """Seconds that the thorough run of the same part will take, roughly: static checks do no more."""
         again = sum(r.seconds for r in self.results if r.group != "static")
-        once = self.seconds - again
-        # A check that only the thorough run makes costs about as much as the others do on average.
-        left = sum(check.thorough_only for check in checks_for(self.kind))
-        return once + THOROUGH * again * len(self.results) / (len(self.results) - left)
+        return self.seconds - again + THOROUGH * again
 
     @property
     def statement(self) -> str:
@@ -318,8 +315,7 @@ def trial_for(kind: str, *, thorough: bool = False, seed: int = 0) -> Trial:
     """Return how hard each check of ``kind`` tries, and which share of the false alarms it may have."""
     if seed < 0:
         raise ValueError(f"seed is {seed}; it must be a whole number of at least 0")
-    tried = [check for check in checks_for(kind) if thorough or not check.thorough_only]
-    statistical = sum(check.statistical for check in tried)
+    statistical = sum(check.statistical for check in checks_for(kind))
     return Trial(seed, THOROUGH if thorough else 1, (FALSE_ALARM - WORKERS) / max(statistical, 1))
 
 
@@ -393,7 +389,6 @@ def run_checks(
 
 #: What an accountant whose totals are true may still break: rules of the house.
 _HOUSE = (
-    "check_order_is_irrelevant",
     "check_supports_tells_the_truth",
     "check_dry_runs_change_nothing",
 )
@@ -477,8 +472,6 @@ def _run(
 def _outcome(
     check: Check, run: CheckFunction, make: Factory[AnyPart], trial: Trial
 ) -> tuple[Status, Evidence]:
-    if check.thorough_only and trial.effort == 1:
-        return "skipped", Evidence("left to the thorough run")
     try:
         # Overflow inside a part is the part's affair, as is what it prints: what it returns is judged.
         with np.errstate(all="ignore"), open(os.devnull, "w") as sink, contextlib.redirect_stdout(sink):

@@ -62,8 +62,6 @@ def _bound(check: Check, make: Factory[AnyPart], trial: Trial, protocol_first: b
     def run() -> None:
         if protocol_first and not _has_members(make, trial):
             pytest.skip(NOT_RUN)
-        if check.thorough_only and trial.effort == 1:
-            pytest.skip("left to the thorough run")
         try:
             with np.errstate(all="ignore"):
                 check.run(make, trial)

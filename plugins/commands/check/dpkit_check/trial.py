@@ -102,7 +102,10 @@ class TooMany(NotApplicable):
 
 
 def require(condition: object, message: str) -> None:
-    """Raise ``CheckFailed`` with ``message`` unless ``condition`` holds."""
+    """Raise ``CheckFailed`` with ``message`` unless ``condition`` holds.
+
+    Where the message takes long to write, say of two tables, raise it by an ``if``.
+    """
     if not condition:
         raise CheckFailed(message)
 
@@ -135,15 +138,12 @@ class Check:
         The kinds of parts that have the property: scorer, selector, regressor, accountant.
     statistical
         Whether it may fail a faultless part, with a probability that the trial limits.
-    thorough_only
-        Whether the default run leaves it out.
     """
 
     group: Group
     run: CheckFunction
     kinds: tuple[str, ...]
     statistical: bool = False
-    thorough_only: bool = False
 
     @property
     def name(self) -> str:
@@ -171,17 +171,16 @@ def attack(
     *,
     kinds: tuple[str, ...] = tuple(PARTS),
     statistical: bool = False,
-    thorough_only: bool = False,
 ) -> Callable[[CheckFunction], Check]:
     """Return a decorator that makes ``check_<property>(make, trial)`` a check, which the kit finds.
 
     Parameters
     ----------
-    group, kinds, statistical, thorough_only
+    group, kinds, statistical
         As of ``Check``; every kind by default.
     """
 
     def decorate(run: CheckFunction) -> Check:
-        return Check(group, run, kinds, statistical, thorough_only)
+        return Check(group, run, kinds, statistical)
 
     return decorate

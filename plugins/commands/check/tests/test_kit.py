@@ -120,7 +120,7 @@ def test_a_faultless_part_passes_and_every_check_of_its_kind_is_reported():
     report = run_checks(Constant)
     assert report.ok, report.statement
     assert [r.check for r in report.results] == [check.name for check in checks_for("scorer")]
-    assert result(report, "check_release_keeps_its_plan").status == "skipped"
+    assert result(report, "check_noise_is_the_same_for_neighbors").status == "skipped"
     assert json.loads(json.dumps(report.to_document()))["ok"] is True
     for words in (f"{len(checks_for('scorer'))} checks", "at most 0.001", "does not prove privacy"):
         assert words in report.statement
@@ -136,8 +136,7 @@ def test_every_check_says_what_it_is_and_what_to_do(kind):
         assert "If this fails: " in check.run.__doc__
         assert check.remedy
     for thorough in (False, True):
-        tried = [check for check in checks if thorough or not check.thorough_only]
-        shares = sum(trial_for(kind, thorough=thorough).error for check in tried if check.statistical)
+        shares = sum(trial_for(kind, thorough=thorough).error for check in checks if check.statistical)
         assert shares <= FALSE_ALARM * (1 + 1e-9)
 
 
@@ -158,13 +157,13 @@ def test_a_part_that_changes_its_input_fails_that_check():
 
 def test_a_releasing_scorer_is_judged_for_every_release_it_may_make():
     trial = Trial(seed=1)
-    for name in ("check_sensitivity_add_remove", "check_release_keeps_its_plan"):
+    for name in ("check_sensitivity", "check_noise_is_the_same_for_neighbors"):
         assert run_one(Centered, name, trial).samples > 0
 
 
 def test_a_release_with_noise_scaled_by_the_data_fails():
     with pytest.raises(CheckFailed, match=r"emitted Laplace\(.*where its plan has Laplace\("):
-        run_one(ScaledByTheCount, "check_release_keeps_its_plan", Trial())
+        run_one(ScaledByTheCount, "check_noise_is_the_same_for_neighbors", Trial())
 
 
 @pytest.mark.slow
@@ -221,12 +220,6 @@ def test_parametrization_has_one_item_for_each_check_and_marks_expected_failures
     items = mark.args[1]
     assert len(items) == len(checks_for("scorer"))
     assert [bool(item.marks) for item in items].count(True) == 1
-
-
-def test_what_is_left_to_the_thorough_run_is_skipped_under_pytest_too():
-    (item,) = (i for i in parametrize_with_checks([Constant]).args[1] if "larger_tables" in i.id)
-    with pytest.raises(pytest.skip.Exception, match="thorough"):
-        item.values[0]()
 
 
 def test_a_forecast_grows_with_what_the_thorough_run_does_again():
@@ -297,7 +290,7 @@ def test_nothing_else_is_asked_of_a_part_that_lacks_a_member_of_its_protocol():
     assert [r.check for r in report.results if r.status == "failed"] == ["check_protocol"]
     spared = [r for r in report.results if r.detail == "not run: protocol first"]
     assert {r.status for r in spared} == {"skipped"}
-    needing = [c for c in checks_for("selector") if c.group != "static" and not c.thorough_only]
+    needing = [c for c in checks_for("selector") if c.group != "static"]
     assert [r.check for r in spared] == [c.name for c in needing]
     assert f"{len(spared)} of the skipped need the members" in report.statement
     reason = {"check_protocol": "its plan comes from elsewhere"}
@@ -334,7 +327,7 @@ def test_a_part_of_which_nothing_was_compared_is_not_judged():
 def test_one_cause_is_told_once_where_there_is_something_to_look_at():
     far = result_of("check_no_budget_tells_nothing", "privacy", "failed", "many runs")
     near = attrs.evolve(result_of("check_draws_are_covered", "privacy", "failed", "moves"), scene={"a": 1})
-    house = result_of("check_totals_are_monotone", "numerical", "failed", "grows")
+    house = result_of("check_models_have_one_shape", "numerical", "failed", "grows")
     place = "raised KeyError: 1\n  File a\n  in line 3"
     raised = [result_of(f"check_{i}", "privacy", "failed", place) for i in range(3)]
     report = report_of(far, house, near, *raised)

@@ -47,7 +47,7 @@ def few_runs(monkeypatch):
 
 
 def levels(make, kind):
-    names = [c.name for c in checks_for(kind) if c.statistical and not c.thorough_only]
+    names = [c.name for c in checks_for(kind) if c.statistical]
     return {r.check: r.level for r in run_checks(make, kind, only=names).results if r.status != "skipped"}
 
 
@@ -72,7 +72,7 @@ def test_the_levels_of_all_tests_of_a_run_add_up_to_less_than_was_promised(make,
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("thorough", [False, True])
 def test_the_shares_of_all_checks_leave_room_for_that_of_workers(kind, thorough):
-    statistical = [c for c in checks_for(kind) if c.statistical and (thorough or not c.thorough_only)]
+    statistical = [c for c in checks_for(kind) if c.statistical]
     assert len(statistical) * trial_for(kind, thorough=thorough).error <= FALSE_ALARM - WORKERS + 1e-18
     # Three comparisons of two processes, each of which agrees by chance at most so often.
     differ = np.linspace(0, 1, 10_001)

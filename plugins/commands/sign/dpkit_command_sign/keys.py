@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from dpkit_core import Release
 from dpkit_core.errors import DpkitError, InvalidRelease
+from dpkit_core.files.documents import from_document
 from dpkit_core.release.signing import ALGORITHM, Signature, signed_bytes
 
 
@@ -133,7 +134,7 @@ class VerifyingKey:
         if "signature" not in document:
             return "the release is not signed"
         try:
-            signature = Signature.from_document(document["signature"])
+            signature = from_document(Signature, document["signature"], "the signature", InvalidRelease)
             value = bytes.fromhex(signature.value)
         except (InvalidRelease, TypeError, AttributeError, ValueError) as error:
             return f"the signature cannot be read: {error}"

@@ -14,7 +14,7 @@ from dpkit_command_sign.keys import InvalidKey, SigningKey, VerifyingKey
 
 from dpkit_core import Budget, Dataset, Ledger, Release, Schema, compose
 from dpkit_core.errors import InvalidRelease
-from dpkit_core.files.documents import canonical_bytes
+from dpkit_core.files.documents import as_document, canonical_bytes, from_document
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.release.signing import PREFIX, Signature, signed_bytes
 
@@ -138,10 +138,12 @@ def test_a_signature_of_something_else_is_none(release):
     key, document = known_key(), release.to_document()
     # Without the prefix, as another program might sign JSON.
     bare = key._key.sign(canonical_bytes(document)).hex()
-    signature = Signature(key.public.id, bare).to_document()
+    signature = as_document(Signature(key.public.id, bare))
     assert "does not match this release" in key.public.objection(document | {"signature": signature})
     with pytest.raises(InvalidRelease, match="by 'RSA'"):
-        Signature.from_document({"algorithm": "RSA", "key": "", "value": ""})
+        from_document(
+            Signature, {"algorithm": "RSA", "key": "", "value": ""}, "the signature", InvalidRelease
+        )
 
 
 def test_a_ledger_knows_a_release_that_was_signed_afterwards(ledger, release):

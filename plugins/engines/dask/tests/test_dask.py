@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from functools import partial
 from typing import Any
 
 import attrs
@@ -18,6 +19,7 @@ from dpkit_engine_dask import DaskEngine, records
 
 from dpkit_core import Budget, Column, Dataset, Randomness, Schema, Unit, compose, open_source
 from dpkit_core.data.engine import Elsewhere
+from dpkit_core.data.kept import KeptHere
 from dpkit_core.errors import BudgetSpent, CannotCompose, EngineFailed, EngineLost, InvalidData, Unsuitable
 from dpkit_core.plugins.registry import load_target
 from dpkit_core.plugins.resources import find_resource
@@ -88,7 +90,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.first(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("regressor", CASES)
 def test_a_release_is_the_one_of_memory(regressor, engine, folder):
     schema = schema_of()
@@ -157,30 +159,41 @@ def test_columns_without_bounds_and_missing_values_are_those_of_memory(engine, f
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", [1, 4])
+@pytest.mark.parametrize("step", [0, 1, 4, -1])
 def test_a_worker_that_is_killed_changes_no_byte(folder, monkeypatch, step):
-    """Killed before it keeps anything, or as a tree is asked for, while its state is nowhere else."""
+    """Killed once it has read its part, before it keeps anything, and as some tree or the last is asked for,
+    while its state is nowhere else.
+    """
     schema = schema_of()
     plan = compose(regressor="boosted_trees", options={"regressor": {"trees": 10}}).plan(
         schema, Budget(3.0, 1e-6)
     )
+    sums = []
+    alone = KeptHere.sum
+    monkeypatch.setattr(KeptHere, "sum", lambda self, what: sums.append(what) or alone(self, what))
     expected = document(plan, in_memory(folder, schema))
-    asked, again = [], []
+    step, asked, again = len(sums) if step < 0 else step, [], []
     ordinary = records.KeptThere._asked
 
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
 
+        def kill():
+            os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
+
         def counted(self, which, what, first):
             asked.append(first)
             if len(asked) == step:
-                os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
+                kill()
             answered = ordinary(self, which, what, first)
             again.extend(share for share in answered if share is None)
             return answered
 
         monkeypatch.setattr(records.KeptThere, "_asked", counted)
         with DaskEngine(cluster.scheduler_address).open(folder, schema) as data:
+            if step == 0:
+                kill()
             assert document(plan, data) == expected
+    assert len(asked) >= step
     assert bool(again) == (step > 1)  # whether a part was asked for twice, because its state was gone
 
 
@@ -241,6 +254,24 @@ def test_a_question_that_comes_twice_has_one_answer(folder):
         np.trunc(factor * part.y * 2**10).sum() for factor in (2, 2, 8, 8)
     ]
     assert records._HELD == {}
+
+
+@pytest.mark.parametrize("coins", ["of_the_record", "of_the_task"])
+def test_a_recomputation_keeps_the_coins_of_records_and_not_those_of_a_task(folder, coins):
+    """Which answer counts would follow from who was lost: so a part draws no coins where records are."""
+    part, key = in_memory(folder, schema_of()), ("session", "number", 0)
+    number = records.Sum(partial(heads, coins), (), bound=1)
+    answers = []
+    for _ in range(2):
+        answers.append(records._kept_share(part, (0,), key, records.Question(number, targets, 0, ())))
+        records._forget("session")
+    assert (answers[0] == answers[1]) is (coins == "of_the_record")
+
+
+def heads(coins, state):
+    if coins == "of_the_task":
+        return (np.random.default_rng().random(len(state)) < 0.5).sum()
+    return (state.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(63)).sum()
 
 
 @pytest.mark.slow

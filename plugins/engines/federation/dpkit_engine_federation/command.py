@@ -120,7 +120,7 @@ def serve(
     from dpkit_engine_federation.terms import Terms
 
     agreed = Terms.read(terms)
-    journal = terms.with_suffix(f".{agreed.digest[:16]}.journal")
+    journal = terms.with_name(agreed.journal)
     where = listen or f"[::]:{agreed.address.rpartition(':')[2]}"
     known = journal.exists()
     serve_all = serving(agreed, Identity.read(key), listen=where, wait=wait, report=note, journal=journal)

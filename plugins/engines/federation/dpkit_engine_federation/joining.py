@@ -14,13 +14,11 @@ from dpkit_core.ledger.ledger import Payer
 from dpkit_core.pipeline.planfile import plan_document, plan_from_document
 from dpkit_core.pipeline.runner import rehearse
 from dpkit_core.privacy.events import (
-    Filtered,
     Gaussian,
     NonSphericalGaussian,
     PoissonSampled,
     expand,
     is_exact,
-    walk,
 )
 from dpkit_engine_federation.keys import Identity
 from dpkit_engine_federation.party import Participant
@@ -45,7 +43,7 @@ def agree(
     """Return the terms of a plan among parties, name -> public key; the rest is as of ``Terms``.
 
     The plan is made again for less, so that with ``spare`` attempts it costs what its budget allows. An
-    attempt costs at most the dearest event of the plan, which is charged for each, void or not.
+    attempt costs at most the dearest event of the plan, on a sample or not, and both are charged for each.
     There are no more of them than parties that may be missing, and none where features are selected first:
     which of two stages an attempt is made in is not known.
 
@@ -97,11 +95,6 @@ def _problems(plan: Plan) -> Iterator[str]:
         yield "several parties cannot drop features while they fit"
     if not all(_is_sum(event) for event in _singles(plan)):
         yield "it plans noise other than Gaussian noise on sums, which parties cannot draw in shares"
-    if any(isinstance(e, PoissonSampled | Filtered) for item in plan.events for e in walk(item.event)):
-        yield (
-            "it samples records or keeps accounts of them: a void attempt may be seen later, so the next one "
-            "would need fresh coins and charge each account again, which is not offered"
-        )
     if plan.schema.neighboring is not Neighboring.ADD_OR_REMOVE_ONE:
         yield "the relation must be add-remove: parties do not know the number of all records"
     if plan.schema.unit is not None:
@@ -111,7 +104,12 @@ def _problems(plan: Plan) -> Iterator[str]:
 
 
 def _is_sum(event: object) -> bool:
-    """Return whether an event is Gaussian noise on as many numbers as it says."""
+    """Return whether an event is Gaussian noise on as many numbers as it says, or that on a sample.
+
+    Of one on a sample the meter gives nothing but sums of rows, whose sample it draws itself.
+    """
+    if isinstance(event, PoissonSampled):
+        return is_exact(event) and _is_sum(event.event)
     if not isinstance(event, Gaussian | NonSphericalGaussian):
         return False
     return is_exact(event) and event.shape is not None

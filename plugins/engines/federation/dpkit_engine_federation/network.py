@@ -217,6 +217,12 @@ class GrpcTransport:
                 answer = call(head.encode() + b"\n" + message, timeout=left)
                 return answer[:1], answer[1:]
             except grpc.RpcError as error:
+                if error.code() is grpc.StatusCode.ABORTED and head.startswith('["hello"'):
+                    raise NoAnswer(
+                        "the server has begun a run of these terms, with something else of this party or "
+                        "without it. Whoever runs it ends it and starts it again; if it then says that it "
+                        f"goes on, they end it, and delete {self.terms.journal} beside its terms"
+                    ) from None
                 if error.code() is not grpc.StatusCode.UNAVAILABLE:
                     raise NoAnswer(self._reason(error)) from None
                 if "handshake" in (error.details() or "") or time.monotonic() > until:

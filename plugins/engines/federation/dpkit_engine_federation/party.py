@@ -18,6 +18,8 @@ probability 2^-64.
 
 *A void room* stays masked by the pair masks of who is missing. Its message may arrive later, so that sum
 counts as released: the others draw fresh noise in a fresh room, which is one more event (``Joint.total``).
+Where records are sampled they draw a new sample, too, and charge their accounts again: one sample seen twice
+is no second sampled round (``dpkit_core.mechanisms.sums``). A message that is sent again is the same bytes.
 
 *The end.* All sign the digest of what they release. It is computed from the totals alone, but in floats,
 which another processor may round otherwise: who has another model than the others learns it, and its
@@ -29,6 +31,11 @@ room, messages that are uniform given their sum over those outside C (to who can
 random functions: a pair of them shares a mask), and this sum: v_u, other parties' values, and the shares of
 at least members - t parties. That is a Gaussian release of the claimed multiplier (``shares``). Rooms compose
 adaptively, void ones included, because noise is fresh in each. Forged totals make an adaptive adversary.
+
+*Samples.* v_u is then a sum over a Poisson sample, by coins that u draws for itself and sends to nobody. C
+knows its own coins, not those of u, so the record is in v_u with the rate's probability, given all that C
+knows and all other coins: the pair of laws is that of a sampled round (``dpkit_core.privacy.accounts``, 1.).
+The joint coins are not used. What a party knows of its own sample is about its own records.
 """
 
 from __future__ import annotations
@@ -190,7 +197,12 @@ class Participant(Uncopyable):
         )
 
     def total(
-        self, value: Integers, scale: int, noise: Callable[[int], Integers], attempt: Callable[[], None], /
+        self,
+        value: Integers,
+        scale: int,
+        noise: Callable[[int], Integers],
+        attempt: Callable[[], Integers],
+        /,
     ) -> Integers:
         """As ``Joint.total`` says."""
         self._step += 1
@@ -218,7 +230,7 @@ class Participant(Uncopyable):
                     f"{missing} did not answer in time; {len(self._members)} parties are left, and the terms "
                     f"need {self._terms.least}. Nothing is released, and the budget counts as spent"
                 )
-            attempt()
+            value = attempt()  # of a new sample, where there is one: what was sent may be known
             number += 1
 
     def compared(self, released: str, /) -> tuple[str, ...]:

@@ -20,6 +20,12 @@ costs at most 2 d eta alpha / (alpha - 1), the first saves more than c alpha / (
 2^50. As a profile that is a float64 between 0 and 1, the second costs at most a relative 2^-12000 (its slope
 is at most 1), and the first saves a relative 2^-200. For h = 1 there is one law and nothing to pay: s = S.
 
+*On a sample* of rate r, at least 2^-32 (below it nothing is sampled), both laws of a round are mixtures of
+moved noise, so they keep the same factor. The second costs what it did. The first saves in Renyi divergence a
+relative c of the divergence, which is convex in the precision (``dpkit_core.privacy.accounts``, (*)) and at
+least log(1 + r^2 / m^2) > 2^-165; and the profile is r delta(log(1 + (e^epsilon - 1) / r)) or its reverse, of
+the same savings.
+
 *No sum wraps.* A value is clamped to 2^61 / k steps *before* noise is added, which is 1-Lipschitz; clamped
 after, the noise of one would be cut off while that of the others hides it. So k values add up to at most
 2^61, and the noise of k shares of at most 2^50 + 2 each passes 2^61 with probability below e^-4095: the total

@@ -132,6 +132,11 @@ class Terms:
         """What is signed: SHA-256 of the document, in hexadecimal."""
         return digest(self.to_document())
 
+    @property
+    def journal(self) -> str:
+        """Name of the file beside the terms in which the server keeps what it has told."""
+        return f"terms.{self.digest[:16]}.journal"
+
     def name_of(self, public: str) -> str | None:
         """Return which party a public key is."""
         return next((name for name, key in self.parties.items() if key == public), None)

@@ -26,11 +26,13 @@ from dpkit_core import (
     Budget,
     Dataset,
     LinearModel,
+    Neighboring,
     Plan,
     Randomness,
     Release,
     RowClippedLinearModel,
     Schema,
+    StagePlan,
     compose,
     verify,
 )
@@ -44,15 +46,19 @@ from dpkit_core.errors import (
     InvalidOption,
     InvalidRelease,
     OverBudget,
-    PlanViolation,
 )
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.entries import Charge
 from dpkit_core.ledger.ledger import Ledger
+from dpkit_core.mechanisms.calibration import total
+from dpkit_core.mechanisms.sums import sums_event
 from dpkit_core.noise.sampler import Sampler
+from dpkit_core.pipeline.meter import StageMeter
 from dpkit_core.pipeline.payment import claim_of
 from dpkit_core.pipeline.planfile import replan
 from dpkit_core.pipeline.policy import Policy
+from dpkit_core.privacy.events import Event, Filtered, PoissonSampled, Repeated, expand
+from dpkit_core.privacy.events import Sequence as InSequence
 
 SCHEMA = Schema.numeric(["a", "b"], "y", {"a": (-1, 1), "b": (-1, 1), "y": (-2, 2)})
 NAMES = ("north", "south", "west")
@@ -256,7 +262,6 @@ def test_what_a_part_releases_adds_up_over_parties(name: str) -> None:
         ("mean", {}, "other than Gaussian noise"),
         ("ols", {}, "additive"),
         ("sgbdt", {}, "other than Gaussian noise"),
-        ("sgbdt", {"rate": 0.1, "noise": "gaussian"}, "fresh coins and charge each account again"),
     ],
 )
 def test_what_parties_cannot_run_is_refused_before_anything_is_spent(
@@ -265,28 +270,6 @@ def test_what_parties_cannot_run_is_refused_before_anything_is_spent(
     plan = compose(regressor=name, options={"regressor": options}).plan(SCHEMA, Budget(1.0, 1e-6))
     with pytest.raises(CannotCompose, match=words):
         terms_of(plan, {})
-
-
-@pytest.mark.parametrize(
-    ("options", "accountant"), [({"rate": 0.1}, "rdp"), ({"extra": 0.5}, "individual_filter")]
-)
-def test_rounds_that_draw_coins_or_keep_accounts_are_no_sums_of_parties(
-    options: dict[str, Any], accountant: str
-) -> None:
-    """A repeated attempt would have its old coins, whoever made the plan; without them it runs."""
-    X, y = records(300)
-    for more in ({}, options):
-        part = {"rounds": 3, "noise": "gaussian", **more}
-        pipeline = compose(
-            regressor="sgbdt", options={"regressor": part}, accountant=accountant if more else "rdp"
-        )
-        plan, joint = pipeline.plan(SCHEMA, Budget(2.0, 1e-6)), Loud(1.0, 1)
-        data = Dataset.from_arrays(X, y, SCHEMA)
-        if not more:
-            assert plan.run(data, joint=joint).model is not None
-            continue
-        with pytest.raises(PlanViolation, match="other than Gaussian noise on a sum"):
-            plan.run(data, joint=joint)
 
 
 class Loud:
@@ -467,6 +450,119 @@ def test_a_plan_that_is_not_that_of_the_terms_is_refused() -> None:
     ):
         with pytest.raises(InvalidOption, match="not that of the terms"):
             join(data, terms, identity=key["north"], transport=Relay(NAMES, 1.0), plan=other)
+
+
+# Samples and accounts of records
+
+SAMPLED = [({"extra": 0.5}, "individual_filter"), ({"rate": 0.3}, "rdp")]
+SAMPLED += [({"rate": 0.3, "count_share": 0.2}, "individual_filter")]
+
+
+def sampling(options: Mapping[str, Any], accountant: str) -> Plan:
+    part = {"rounds": 12, "noise": "gaussian", **options}
+    pipeline = compose(regressor="sgbdt", options={"regressor": part}, accountant=accountant)
+    return pipeline.plan(SCHEMA, Budget(2.0, 1e-6))
+
+
+@pytest.mark.first(1)
+@pytest.mark.parametrize(("options", "accountant"), SAMPLED)
+def test_samples_and_accounts_are_of_each_party_and_one_model_of_all(
+    options: dict[str, Any], accountant: str
+) -> None:
+    X, y = records(800)
+    plan = sampling(options, accountant)
+    alone = plan.run(Dataset.from_arrays(X, y, SCHEMA), randomness=Randomness.from_seed(7))
+    one = together(plan, {"north": (X, y)}, seeds={"north": 7}, colluders=0, least=1)["north"]
+    assert model(one) == model(alone)
+    ends = together(plan, thirds(), server=Late(NAMES, 30.0, at="7/0"), least=2)
+    assert isinstance(ends["west"], EngineFailed)
+    release = ends["north"]
+    assert model(release) == model(ends["south"])
+    assert isinstance(release, Release)
+    assert verify(release).confirmed
+    assert replan(release).problems == ()
+
+
+@pytest.mark.first(1)
+@pytest.mark.parametrize(("options", "accountant"), SAMPLED)
+def test_a_spare_attempt_costs_what_the_dearest_event_does(options: dict[str, Any], accountant: str) -> None:
+    """Whether it is of all records or on a sample: each composed with the plan costs less than a spare."""
+    plan, key = sampling(options, accountant), {name: Identity() for name in NAMES}
+    agreed = plan_of(terms_of(plan, key, least=2))
+    *events, spare = [event.event for event in agreed.events]
+    assert agreed.epsilon is not None
+    assert 1.99 < agreed.epsilon <= 2.0
+    for event in {*expand(events)}:
+        assert total([*events, event], agreed.accountant.instance, 1e-6) <= agreed.epsilon * (1 + 1e-9)
+    kinds = {isinstance(event, PoissonSampled) for event in expand(events)}
+    assert {isinstance(event, PoissonSampled) for event in expand([spare])} == kinds
+
+
+@attrs.define
+class Voiding:
+    """A ``Joint`` whose first attempt at each sum is void, and which keeps what it was given."""
+
+    spare: int
+    inflation: float = 1.0
+    engine = "federation", "", ""
+    assumptions = ("at most 0 of the 1 parties that hold the records share",)
+    coins: Randomness = attrs.field(factory=lambda: Randomness.from_seed(3))
+    given: list[Any] = attrs.field(factory=list)
+
+    def total(self, value: Any, scale: int, noise: Any, attempt: Any, /) -> Any:
+        self.given.append((value, attempt()))
+        return self.given[-1][1] + noise(scale)
+
+
+def sums_of_rounds(planned: Event, rounds: int, records: int) -> list[tuple[Any, Any]]:
+    """Return what is sent for each round and its repeat, by a meter whose plan pays for both."""
+    (event, *_) = expand((planned,))
+    noise = event.event if isinstance(event, PoissonSampled) else event
+    pays = Repeated(InSequence((noise, event)), rounds)
+    joint = Voiding(rounds)
+    meter = StageMeter(
+        "regression", StagePlan((planned, pays)), event.neighboring, Randomness.from_seed(5), joint=joint
+    )
+    meter.arrive(records)
+    groups = np.arange(records) % 2**16
+    for _ in range(rounds):
+        meter.sums([np.full(records, 2**20)], groups, limits=[2**20], event=event)
+    meter.finish()
+    return [(first // 2**20, second // 2**20) for first, second in joint.given]
+
+
+def test_a_repeated_attempt_has_a_sample_of_its_own() -> None:
+    """A twentieth of one sample is in the other; all of it would be, had the repeat kept its coins."""
+    event = sums_event([4.0], Neighboring.ADD_OR_REMOVE_ONE, limits=[2**20], groups=2**16, rate=0.05)
+    ((first, second),) = sums_of_rounds(event, 1, 2**16)
+    n, both = 2**16, int((first & second).sum())
+    for count, chance in ((first.sum(), 0.05), (second.sum(), 0.05), (both, 0.0025)):
+        assert count == pytest.approx(n * chance, abs=5 * math.sqrt(n * chance))
+
+
+def test_a_repeated_attempt_charges_accounts_again() -> None:
+    """Two rounds are paid for: with a repeat of each, no record is in the second."""
+    once = sums_event([4.0], Neighboring.ADD_OR_REMOVE_ONE, limits=[2**20], groups=2**16)
+    sent = sums_of_rounds(Filtered(once, 3, 2), 3, 100)
+    assert [(first.sum(), second.sum()) for first, second in sent] == [(100, 100), (0, 0), (0, 0)]
+
+
+def sampled_profile(rate: float, precision: float, epsilon: float, *, rounds: int) -> float:
+    """Return delta of independent sampled rounds, each of so much precision, at an epsilon."""
+    half, size = 24.0, 2**10
+    x = np.linspace(-half, half, size)
+    step, mu = x[1] - x[0], math.sqrt(precision)
+    off, on = stats.norm.pdf(x), stats.norm.pdf(x, mu)
+    added = (1 - rate) * off + rate * on
+    for _ in range(rounds - 1):
+        added, off = np.outer(added, added), np.outer(off, off)
+    return float(np.maximum(added - math.exp(epsilon) * off, 0).sum() * step**rounds)
+
+
+def test_one_sample_seen_twice_is_no_second_sampled_round() -> None:
+    two, once = sampled_profile(0.05, 1.0, 1.0, rounds=2), sampled_profile(0.05, 2.0, 1.0, rounds=1)
+    assert two == pytest.approx(2.7e-5, rel=0.03)
+    assert once == pytest.approx(6.4e-4, rel=0.03)
 
 
 # Charges
@@ -715,13 +811,14 @@ def discrete_gaussian(share: int, reach: int) -> Any:
     return weights / weights.sum()
 
 
-def profile(share: int, honest: int, shift: int, epsilon: float) -> float:
-    """Return delta of a sum of discrete Gaussians against itself, shifted; by enumeration."""
+def profile(share: int, honest: int, shift: int, epsilon: float, rate: float = 1.0) -> float:
+    """Return delta of a sum of discrete Gaussians against itself, shifted at a rate; by enumeration."""
     one = discrete_gaussian(share, 12 * share)
     law = one
     for _ in range(honest - 1):
         law = np.convolve(law, one)
     p, q = np.append(law, np.zeros(shift)), np.append(np.zeros(shift), law)
+    q = (1 - rate) * p + rate * q
     return float(
         max(np.maximum(p - math.exp(epsilon) * q, 0).sum(), np.maximum(q - math.exp(epsilon) * p, 0).sum())
     )
@@ -743,6 +840,17 @@ def test_the_view_of_one_party_of_three_is_as_private_as_was_claimed(epsilon: fl
     # Noise sized for three, or halved, breaks the claim.
     assert profile(share_of(scale, 3, 0), 2, shift, epsilon) > 1.05 * claimed
     assert profile(share_of(scale, 3, 1) // 2, 2, shift, epsilon) > 1.05 * claimed
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.2, 0.5])
+def test_the_view_of_one_party_of_three_on_a_sample_is_that_of_a_sampled_round(epsilon: float) -> None:
+    """It knows its own coins and noise, and not the coin of another's record: else nothing is amplified."""
+    rate, multiplier, shift = 0.2, 1.5, 100
+    share = share_of(math.ceil(multiplier * shift), 3, 1)
+    claimed = rate * gaussian_profile(multiplier, math.log1p(math.expm1(epsilon) / rate))
+    assert profile(share, 2, shift, epsilon, rate) <= claimed
+    assert profile(share // 2, 2, shift, epsilon, rate) > 1.05 * claimed
+    assert profile(share, 2, shift, epsilon) > 1.05 * claimed
 
 
 @pytest.mark.parametrize("honest", [2, 3, 5])
@@ -785,7 +893,8 @@ def totals_of_three(colluders: int, halved: int = 1) -> Any:
     def come(place: int, name: str) -> None:
         sampler, party = Sampler(np.random.default_rng(place)), Participant(terms, name, key[name], server)
         noise = lambda share: sampler.discrete_gaussian(share // halved, 4000)  # noqa: E731
-        found[name] = party.total(np.zeros(4000, dtype=np.int64), scale, noise, lambda: None)
+        nothing = np.zeros(4000, dtype=np.int64)
+        found[name] = party.total(nothing, scale, noise, lambda: nothing)
 
     threads = [threading.Thread(target=come, args=pair) for pair in enumerate(NAMES)]
     for thread in threads:
@@ -812,6 +921,9 @@ def test_no_sum_wraps() -> None:
 
 # The zoo: parties as they have been published, and worse; each has an honest twin
 
+#: By how much what a party adds differs between an attempt and the next: less than a sample's would.
+FRESH = 1000
+
 
 def transcript(
     member: type[Participant], *, values: Sequence[int] = (5, 6, 7), scale: int = 40_000
@@ -835,11 +947,15 @@ def transcript(
             drawn[name].append(sampler.discrete_gaussian(share, 4))
             return drawn[name][-1]
 
+        def attempt() -> Any:
+            again.append(name)
+            return np.full(4, values[place] + FRESH)  # as of another sample
+
         try:
             party = member(terms, name, key[name], server)
             for _ in range(2):
                 value = np.full(4, values[place])
-                totals[name].append(int(party.total(value, scale, noise, lambda: again.append(name))[0]))
+                totals[name].append(int(party.total(value, scale, noise, attempt)[0]))
         except EngineFailed as error:
             if name != "west":
                 errors.append(error)
@@ -872,7 +988,8 @@ def objections(member: type[Participant]) -> list[str]:
 
     def mask(run: Any, room: str, name: str, draw: int) -> Any:
         words = np.frombuffer(run["server"][room][name], "<i8")[:4]
-        return words - run["drawn"][name][min(draw, len(run["drawn"][name]) - 1)] - (5 + NAMES.index(name))
+        noise = run["drawn"][name][min(draw, len(run["drawn"][name]) - 1)]
+        return words - noise - (5 + NAMES.index(name) + FRESH * room.endswith("/1"))
 
     first, void, again = (mask(run, room, "north", i) for i, room in enumerate(("1/0", "2/0", "2/1")))
     if np.array_equal(first, void) or np.array_equal(void, again) or np.array_equal(first, again):
@@ -884,6 +1001,10 @@ def objections(member: type[Participant]) -> list[str]:
     drawn = run["drawn"]["north"]
     if len(drawn) != 3 or np.array_equal(drawn[1], drawn[2]):
         found.append("the noise of a void room is used again")
+    noise = sum(int(run["drawn"][name][-1][0]) for name in NAMES[:2])
+    samples = run["totals"]["north"][-1] - noise
+    if samples == 5 + 6:
+        found.append("the sample of a void room is used again")
     if run["again"] != ["north", "south"] and run["again"] != ["south", "north"]:
         found.append("a repeated attempt is not charged")
     sizes = run["shares"]["north"]
@@ -934,7 +1055,7 @@ class SameNoise(Participant):
     """Sends the noise of a void room again, under a fresh mask."""
 
     def total(
-        self, value: Any, scale: int, noise: Callable[[int], Any], attempt: Callable[[], None], /
+        self, value: Any, scale: int, noise: Callable[[int], Any], attempt: Callable[[], Any], /
     ) -> Any:
         kept: list[Any] = []
 
@@ -946,13 +1067,26 @@ class SameNoise(Participant):
         return super().total(value, scale, once, attempt)
 
 
+class SameSample(Participant):
+    """Sends the sample of a void room again, with fresh noise, and is charged."""
+
+    def total(
+        self, value: Any, scale: int, noise: Callable[[int], Any], attempt: Callable[[], Any], /
+    ) -> Any:
+        def kept() -> Any:
+            attempt()
+            return value
+
+        return super().total(value, scale, noise, kept)
+
+
 class Uncharged(Participant):
     """Does not say that it attempts again."""
 
     def total(
-        self, value: Any, scale: int, noise: Callable[[int], Any], attempt: Callable[[], None], /
+        self, value: Any, scale: int, noise: Callable[[int], Any], attempt: Callable[[], Any], /
     ) -> Any:
-        return super().total(value, scale, noise, lambda: None)
+        return super().total(value, scale, noise, lambda: value + FRESH)
 
 
 class Counting(Participant):
@@ -966,7 +1100,7 @@ class NoColluder(Participant):
     """Forgets that a party knows its own noise."""
 
     def total(
-        self, value: Any, scale: int, noise: Callable[[int], Any], attempt: Callable[[], None], /
+        self, value: Any, scale: int, noise: Callable[[int], Any], attempt: Callable[[], Any], /
     ) -> Any:
         real, self._terms = self._terms, attrs.evolve(self._terms, colluders=0)
         try:
@@ -979,7 +1113,7 @@ class StartShares(Participant):
     """Sizes its noise for the parties of the start, not for those who are left."""
 
     def total(
-        self, value: Any, scale: int, noise: Callable[[int], Any], attempt: Callable[[], None], /
+        self, value: Any, scale: int, noise: Callable[[int], Any], attempt: Callable[[], Any], /
     ) -> Any:
         return super().total(value, scale, lambda share: noise(share_of(scale, 3, 1)), attempt)
 
@@ -988,7 +1122,7 @@ class Wrapping(Participant):
     """Lets each value take more of the range of the sum than its part."""
 
     def total(
-        self, value: Any, scale: int, noise: Callable[[int], Any], attempt: Callable[[], None], /
+        self, value: Any, scale: int, noise: Callable[[int], Any], attempt: Callable[[], Any], /
     ) -> Any:
         extra = value.astype(np.int64) - clamped(value, len(self._members))
         return super().total(value, scale, lambda share: noise(share) + 2 * extra, attempt)
@@ -998,7 +1132,7 @@ class ClampsAfter(Participant):
     """Clamps what has its noise already, so that its own noise does not hide what the others' does."""
 
     def total(
-        self, value: Any, scale: int, noise: Callable[[int], Any], attempt: Callable[[], None], /
+        self, value: Any, scale: int, noise: Callable[[int], Any], attempt: Callable[[], Any], /
     ) -> Any:
         k = len(self._members)
         cut = lambda share: clamped(clamped(value, k) + noise(share), k) - clamped(value, k)  # noqa: E731
@@ -1012,6 +1146,7 @@ class ClampsAfter(Participant):
         (Twice, "a mask is used twice"),
         (Bare, "a vector is not masked"),
         (SameNoise, "noise of a void room"),
+        (SameSample, "the sample of a void room"),
         (Uncharged, "not charged"),
         (Counting, "ended: the parties do not agree"),
         (NoColluder, "too small by a colluder"),
@@ -1094,6 +1229,15 @@ def test_a_release_of_several_parties_does_not_pass_for_one_of_one_machine(left_
     changed = {name: empty[name] for name in left_out}
     certificate = attrs.evolve(end.certificate, **changed)
     assert not verify(attrs.evolve(end, certificate=certificate)).confirmed
+
+
+def test_without_spare_attempts_nothing_in_a_file_shows_that_both_were_left_out() -> None:
+    """As the page on its format says: only a signature does."""
+    end = together(planned("adassp"), thirds(), least=3)["north"]
+    assert isinstance(end, Release)
+    certificate = attrs.evolve(end.certificate, engine=None, assumptions=())
+    hidden = attrs.evolve(end, certificate=certificate)
+    assert verify(hidden).confirmed
 
 
 # A server that has died

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -16,7 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from cryptography.hazmat.primitives import serialization as form
 from dpkit_engine_federation import Identity, NoAnswer, Relay, Terms, Void, agree, join
 from dpkit_engine_flower import FlowerTransport
 from dpkit_engine_flower.mail import answered, collected, delivered
@@ -114,6 +117,38 @@ def test_parties_that_share_no_more_than_mailboxes_release_one_model(tmp_path: P
         if file.read_bytes().startswith(b'["add"')
     ]
     assert np.abs(np.frombuffer(message, "<i8").astype(float)).min() > 2**48
+
+
+def test_the_program_of_the_readme_joins(tmp_path: Path) -> None:
+    terms, keys = agreed()
+    (tmp_path / "terms.toml").write_text(terms.to_toml())
+    page = (Path(__file__).parents[1] / "README.md").read_text()
+    (program,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    boxes = {name: tmp_path / f"{name}.box" for name in NAMES}
+    relay = Relay(NAMES, 60.0)
+    threads = []
+    for name, box in boxes.items():
+        key = tmp_path / f"{name}.key"
+        private = keys[name]._key
+        key.write_bytes(
+            private.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption())
+        )
+        key.chmod(0o600)
+        held = data(name)
+        pd.DataFrame({"a": held.X[:, 0], "y": held.y}).to_csv(tmp_path / f"{name}.csv", index=False)
+        own = program.replace("/var/dpkit/north", str(box)).replace(
+            "terms.toml", str(tmp_path / "terms.toml")
+        )
+        for end in ("csv", "key", "json"):
+            own = own.replace(f"north.{end}", str(tmp_path / f"{name}.{end}"))
+        box.mkdir()
+        threads.append(threading.Thread(target=postman, args=(relay, name, box)))
+        threads.append(threading.Thread(target=exec, args=(own, {})))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(models({name: Release.read(tmp_path / f"{name}.json") for name in NAMES})) == 1
 
 
 def test_a_mailbox_is_of_one_run_and_answers_come_in_time(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def concordance(reference: Ranks, tied: int, columns: Ranks, ties: Counts, disti
     Parameters
     ----------
     reference
-        Dense ranks, one per record.
+        Dense ranks, one per record; of at most 2^27, which is what the counters hold.
     tied
         Its tied pairs.
     columns

@@ -325,6 +325,7 @@ static INLINE void gradient_by(int64_t n, int64_t columns, int64_t stride, const
         }
     }
 }
+
 /* Trees: the leaf of each record in one whose levels ask one question each, and what is left after its values. */
 
 static INLINE void leaves_by(int64_t n, int64_t stride, const uint8_t *codes, int64_t depth, const int64_t *features,

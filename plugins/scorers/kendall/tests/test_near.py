@@ -12,6 +12,7 @@ AR = Neighboring.ADD_OR_REMOVE_ONE
 RO = Neighboring.REPLACE_ONE
 
 
+@pytest.mark.slow
 @parametrize_with_checks([lambda: KendallScorer(pairs="near", near=4)])
 def test_conformance(check):
     check()

@@ -136,7 +136,7 @@ def test_sets_have_the_law_of_the_definition(case, gamma, noise, sampler):
 def test_eight_scores_with_ties_at_length(k, gamma, noise, sampler):
     values = [9.5, 3.2, 14.7, 3.2, 7.8, 9.5, 8.6, 9.5]
     selector = CanonicalLipschitzSelector(gamma, noise, sampler)
-    counts = select(selector, values, k, 1.0, 2000)
+    counts = select(selector, values, k, 1.0, 1000)
     assert chi_square(counts, law(values, k, 1.0, gamma, noise)) > FALSE_ALARM
 
 

@@ -160,8 +160,9 @@ def values(rows):
     return ", ".join(f"({', '.join(map(literal, row))})" for row in rows)
 
 
-@pytest.mark.parametrize("tables", [5, pytest.param(40, marks=pytest.mark.slow)])
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "tables", [pytest.param(12, marks=pytest.mark.slow), pytest.param(40, marks=pytest.mark.exhaustive)]
+)
 def test_duckdb(tmp_path, tables):
     written = itertools.count()
 
@@ -178,8 +179,9 @@ def test_duckdb(tmp_path, tables):
     check_source(make, strict, schema=SCHEMA, tables=tables)
 
 
-@pytest.mark.parametrize("tables", [5, pytest.param(40, marks=pytest.mark.slow)])
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "tables", [pytest.param(12, marks=pytest.mark.slow), pytest.param(40, marks=pytest.mark.exhaustive)]
+)
 def test_postgresql(server, tables, monkeypatch):
     monkeypatch.setenv("PGPASSWORD", "c4n4ry")
     names = itertools.count()

@@ -243,7 +243,7 @@ def _construct(make: Factory[Any], variants: Sequence[Factory[Any]]) -> None:
     large = dict.fromkeys(shares, 0.99)
     for given in (large, *({**one, **other} for one, other in itertools.combinations(others, 2))):
         with suppress(ValueError, TypeError):
-            make(**given)
+            getattr(make(**given), "additive", None)  # which may be computed from both
 
 
 def _foretell(make: Factory[Any], case: RegressorCase) -> None:
@@ -362,11 +362,11 @@ def scores_keep_the_law(
     for norm, each in most.items():
         limit = each * case.most_records
         moved = NORMS[norm](one - other)
-        require(
-            moved - slack <= limit * (1 + 1e-9),
-            f"scores after {list(selected)} move by {moved:.6g} in {norm}, declared {limit:.6g}, between "
-            f"{case.beside(pair)}",
-        )
+        if not moved - slack <= limit * (1 + 1e-9):
+            raise CheckFailed(
+                f"scores after {list(selected)} move by {moved:.6g} in {norm}, declared {limit:.6g}, between "
+                f"{case.beside(pair)}"
+            )
         worst = max(worst, (moved - slack) / limit if limit else 0.0)
     return worst
 
@@ -461,27 +461,23 @@ def _two_runs(case: Case, pair: Worlds, form: str, first: Transcript, second: Tr
     if outcomes is None or first.opaque or second.opaque or (first.aside and second.aside):
         return 0.0
     (released, made), (others, _) = outcomes
-    if not (first.own or second.own):
-        require(
-            len(first.answers) <= made,
-            f"{len(first.answers)} answers of the meter, {made} are paid ({case.name})",
-        )
+    if len(first.answers) > made and not (first.own or second.own):
+        raise CheckFailed(f"{len(first.answers)} answers of the meter, {made} are paid ({case.name})")
     shapes = [[None if a is None else a.values.shape for a in t.asked] for t in (first, second)]
     settings = [
         [None if a is None else (a.norm, a.sensitivity, a.scale) for a in t.asked] for t in (first, second)
     ]
     for what, found in (("shapes", shapes), ("settings", settings)):
-        require(
-            found[0] == found[1],
-            f"after the same answers, neighbors ask the meter for other {what}: {found[0]} and {found[1]}, "
-            f"between {case.beside(pair)} ({case.name})",
-        )
+        if found[0] != found[1]:
+            raise CheckFailed(
+                f"after the same answers, neighbors ask the meter for other {what}: {found[0]} and "
+                f"{found[1]}, between {case.beside(pair)} ({case.name})"
+            )
     reached = share(case, pair, first, second)
-    if not isinstance(case, ScorerCase):
-        require(
-            released == others,
+    if released != others and not isinstance(case, ScorerCase):
+        raise CheckFailed(
             f"given the same answers from the meter, two runs release {released} and {others}, on "
-            f"{case.beside(pair)} ({case.name})",
+            f"{case.beside(pair)} ({case.name})"
         )
     return reached
 
@@ -543,11 +539,11 @@ def picks_keep_the_law(case: SelectorCase, pair: Worlds, *, seed: int) -> float:
     alike = len(first.candidates) == len(second.candidates) and all(
         map(np.array_equal, first.candidates, second.candidates)
     )
-    require(
-        picks == others and alike,
-        f"given the same answers from the meter, {picks} and {others} are picked, among candidates that "
-        f"{'are the same' if alike else 'differ'} ({case.name})",
-    )
+    if not (picks == others and alike):
+        raise CheckFailed(
+            f"given the same answers from the meter, {picks} and {others} are picked, among candidates that "
+            f"{'are the same' if alike else 'differ'} ({case.name})"
+        )
     return 0.0
 
 

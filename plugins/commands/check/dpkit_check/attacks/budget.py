@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from dpkit_check.cases.every import composed, requested
+from dpkit_check.cases.parts import kind_of
 from dpkit_check.cases.plans import claiming
 from dpkit_check.cases.regressors import fitted
 from dpkit_check.cases.scenes import Case, Pair, judged
@@ -21,7 +22,7 @@ from dpkit_core.pipeline.meter import Draw
 from dpkit_core.pipeline.problems import other_sensitivity
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import unstated
-from dpkit_core.protocols import Refusal, Regressor, Scorer, TopKSelector
+from dpkit_core.protocols import Refusal, Scorer, TopKSelector
 from dpkit_core.release.release import Release
 from dpkit_core.release.verify import verify
 from dpkit_core.text import number_of
@@ -57,59 +58,52 @@ def check_plans_keep_the_budget(make: Factory[Any], trial: Trial) -> Evidence:
     return Evidence(number_of(plans, "plan"), plans)
 
 
-@attack("composition", kinds=("selector",))
-def check_events_are_those_planned(make: Factory[TopKSelector], trial: Trial) -> Evidence:
-    """A run emits all planned events in order, with the same noise for all scores.
+@attack("privacy", kinds=("scorer", "selector", "regressor"))
+def check_noise_is_the_same_for_neighbors(make: Factory[Any], trial: Trial) -> Evidence:
+    """A run emits all planned events in order, by scales and shapes that do not depend on records or scores.
 
-    If this fails: ask the meter for exactly the events of the plan. Do not stop early, skip a draw because a
-    score is small, or compute a scale from scores.
-    """
-    rng = np.random.default_rng(trial.seed)
-    samples = 0
-    for case in selections(make, Neighboring):
-        for pair in case.neighbors(rng, 4 * trial.effort):
-            samples += 1
-            _same_noise(case, pair, seed=trial.seed, samples=samples)
-    return Evidence(f"{number_of(samples, 'pair')} of traces", samples)
-
-
-@attack("privacy", kinds=("regressor",))
-def check_noise_is_the_same_for_neighbors(make: Factory[Regressor], trial: Trial) -> Evidence:
-    """A fit emits all planned events in order, with scales and shapes that do not depend on records.
-
-    If this fails: look for a scale divided by the number of records, a skipped round, or a shape computed
-    from the data. Replace the private number by a public one, or release it with noise first.
+    If this fails: ask the meter for exactly the events of the plan. Look for a scale computed from scores or
+    divided by the number of records, a skipped round, or a shape read off the data. Replace the private
+    number by a public one, or release it with noise first.
     """
     samples = 0
-    for case, pair, runs in fitted(make, trial):
+    for case, pair, runs in _TRACES[kind_of(make)](make, trial):
         difference = _difference(runs)
         if difference is not None:
             _same_noise(case, pair, seed=samples)
         require(difference is None, f"between neighbors, {difference} ({case.name})")
         samples += 1
+    if not samples:
+        raise NotApplicable("the scorer plans no release")
     return Evidence(f"{number_of(samples, 'pair')} of traces", samples)
 
 
-@attack("composition", kinds=("scorer",))
-def check_release_keeps_its_plan(make: Factory[Scorer], trial: Trial) -> Evidence:
-    """Before it scores, a scorer releases what it planned, with the same noise for neighbors.
+_Runs = Sequence[tuple[Any, tuple[Draw, ...]]]
+_Traced = Iterator[tuple[Case, Pair, _Runs]]
 
-    If this fails: emit the events of ``plan`` in order; no scale or shape may depend on the data.
-    """
-    samples = 0
+
+def _before_scoring(make: Factory[Scorer], trial: Trial) -> _Traced:
     for case in scorings(make):
         if not case.plan.events and case.plan.settings is None:
             continue
         population, rng = case.population, np.random.default_rng(trial.seed)
         for seed in range(8 * trial.effort):
             pair = population.datasets(population.pair(rng, int(rng.integers(3, 20))))
-            runs = [case.run(data, Randomness.from_seed(seed), finish=True) for data in pair]
-            samples += 1
-            difference = _difference(runs)
-            require(difference is None, f"between neighbors, {difference}")
-    if not samples:
-        raise NotApplicable("the scorer plans no release")
-    return Evidence(f"{number_of(samples, 'pair')} of traces", samples)
+            yield case, pair, [case.run(data, Randomness.from_seed(seed), finish=True) for data in pair]
+
+
+def _selected(make: Factory[TopKSelector], trial: Trial) -> _Traced:
+    rng = np.random.default_rng(trial.seed)
+    for case in selections(make, Neighboring):
+        for pair in case.neighbors(rng, 4 * trial.effort):
+            yield case, pair, [case.run(values, Answers(trial.seed)) for values in pair]
+
+
+_TRACES: dict[str, Callable[[Factory[Any], Trial], Iterable[tuple[Case, Pair, _Runs]]]] = {
+    "scorer": _before_scoring,
+    "selector": _selected,
+    "regressor": fitted,
+}
 
 
 @attack("composition")
@@ -171,7 +165,7 @@ def _same_noise(case: Case, pair: Pair, *, seed: int) -> None:
         raise CheckFailed(f"{difference}, between {case.beside(pair)} ({case.name})")
 
 
-def _difference(runs: Sequence[tuple[Any, tuple[Draw, ...]]]) -> str | None:
+def _difference(runs: _Runs) -> str | None:
     refused = any(isinstance(outcome, Refusal) for outcome, _ in runs)
     return trace_difference(runs[0][1], runs[1][1], refused=refused)
 

@@ -157,11 +157,11 @@ def doors_covered(case: RegressorCase, pair: Pair, *, place: str, seed: int) -> 
     names = ", ".join(door.function for door in doors)
     require(one or other, f"no noise is drawn at {names}")
     calls = [[call.words for call in run] for run in runs]
-    require(
-        calls[0] == calls[1],
-        f"after the same answers, neighbors make other calls, {calls[0]} and {calls[1]}, between "
-        f"{case.beside(pair)} ({case.name})",
-    )
+    if calls[0] != calls[1]:
+        raise CheckFailed(
+            f"after the same answers, neighbors make other calls, {calls[0]} and {calls[1]}, between "
+            f"{case.beside(pair)} ({case.name})"
+        )
     worst = 0.0
     for number, (first, second) in enumerate(zip(one, other, strict=True), start=1):
         values = [np.asarray(call.told.value, dtype=np.float64) for call in (first, second)]

@@ -42,6 +42,7 @@ from dpkit_check.chances import (
 )
 from dpkit_check.instrument import Answers
 from dpkit_check.laws import hockey_stick, max_log_ratio
+from dpkit_check.reference import ReferenceAccountant
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
 from dpkit_core.arrays import Vector
 from dpkit_core.privacy.budget import Budget, Neighboring
@@ -51,6 +52,8 @@ from dpkit_core.text import number_of
 
 # Few outcomes betray more: one pick among two strains most mechanisms to their very bound.
 SMALL_SHAPES = ((2, (1,)), (3, (2,)))
+# Of a thorough run.
+LARGER_SHAPES = ((12, (4,)), (30, (1, 1, 1)))
 # Nearly all that there are, in one round: what a claim for one pick says of five.
 DEEP_SHAPES, DEEP_RUNS = ((6, (5,)),), 2000
 # Pairs of scores whose exact laws are compared, of all plans of one shape and sensitivity; and of each plan.
@@ -129,7 +132,8 @@ def _require_fair(fair: bool, shares: Vector, case: SelectorCase) -> None:
 def check_selection_hides_the_scores(make: Factory[TopKSelector], trial: Trial) -> Evidence:
     """Between neighboring scores, moved in the worst directions, no outcome loses more than the budget.
 
-    Exact if the selector draws by ``meter.select``; otherwise an audit of many runs.
+    Exact if the selector draws by ``meter.select``; otherwise an audit of many runs, of a thorough run also
+    among dozens of features.
 
     If this fails: the message gives two score vectors, the exact loss or bounds on it, and the budget. Usual
     causes: noise scaled to ``linf`` where the range matters (factor 2); an unprotected second look at the
@@ -156,14 +160,24 @@ def check_selection_hides_the_scores(make: Factory[TopKSelector], trial: Trial) 
     # Other accountants and budgets give the same law with other noise.
     largest = max(case.request.budget.epsilon for case in sampled)
     once = {case.shape: case for case in reversed(sampled) if case.request.budget.epsilon == largest}
-    half = attrs.evolve(trial, error=trial.error / 2)
-    finding = audit_worst(list(once.values()), rng, half)
-    _audit_deep(make, half)
+    thorough = trial.effort > 1
+    each = attrs.evolve(trial, error=trial.error / (3 if thorough else 2))
+    finding = audit_worst(list(once.values()), rng, each)
+    _audit_deep(make, each)
+    if thorough and (larger := list(_larger(make))):
+        audit_worst(larger, rng, each)
     return Evidence(
         f"{finding.describe()}" + f"; {reached}" * bool(exact),
         finding.samples + len(pairs),
         1 - trial.error,
     )
+
+
+def _larger(make: Factory[TopKSelector]) -> Iterator[SelectorCase]:
+    """Yield selections of several among many features, under the kit's own accountant."""
+    for case in claiming(selections(make, budgets=BUDGETS[-1:], shapes=LARGER_SHAPES)):
+        if isinstance(case.request.accountant, ReferenceAccountant):
+            yield case
 
 
 @judged("law_again")
@@ -420,18 +434,18 @@ def lists_apart(case: SelectorCase, pair: Pair) -> float:
     budget, epsilon = case.request.budget, _pure_epsilon([*expand(case.plan.events)])
     if epsilon is None:
         delta = hockey_stick(one, other, budget.epsilon + LIST_PRECISION)
-        require(
-            delta <= budget.delta * (1 + 1e-6) + 1e-12,
-            f"the exact laws of the picks have delta {delta:.4g} at epsilon {budget.epsilon:g}; the budget "
-            f"allows {budget.delta:g}, between {case.beside(pair)} ({case.name})",
-        )
+        if not delta <= budget.delta * (1 + 1e-6) + 1e-12:
+            raise CheckFailed(
+                f"the exact laws of the picks have delta {delta:.4g} at epsilon {budget.epsilon:g}; the "
+                f"budget allows {budget.delta:g}, between {case.beside(pair)} ({case.name})"
+            )
         return min(1.0, delta / budget.delta) if budget.delta else 0.0
     ratio = max_log_ratio(one, other)
-    require(
-        ratio <= epsilon * (1 + 1e-3) + 2 * LIST_PRECISION,
-        f"the log probabilities of a list of {number_of(case.picks[0], 'pick')} differ by {ratio:.4g}; the "
-        f"events allow {epsilon:.4g}, between {case.beside(pair)} ({case.name})",
-    )
+    if not ratio <= epsilon * (1 + 1e-3) + 2 * LIST_PRECISION:
+        raise CheckFailed(
+            f"the log probabilities of a list of {number_of(case.picks[0], 'pick')} differ by {ratio:.4g}; "
+            f"the events allow {epsilon:.4g}, between {case.beside(pair)} ({case.name})"
+        )
     return ratio / epsilon
 
 

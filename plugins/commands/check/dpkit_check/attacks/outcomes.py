@@ -16,10 +16,9 @@ from dpkit_check.cases.parts import kind_of
 from dpkit_check.cases.plans import NO_BUDGET, claimed_mu, claiming
 from dpkit_check.cases.regressors import RegressorCase, regressions
 from dpkit_check.cases.scenes import Pair, judged
-from dpkit_check.cases.selectors import BUDGETS, SHAPES, SelectorCase, alike, selections
+from dpkit_check.cases.selectors import SHAPES, SelectorCase, alike, selections
 from dpkit_check.instrument import Transcript
 from dpkit_check.laws import max_log_ratio, same_law
-from dpkit_check.reference import ReferenceAccountant
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
 from dpkit_core.privacy.events import ExponentialMechanism, Gaussian, Laplace, PermuteAndFlip, Repeated, walk
 from dpkit_core.protocols import Regressor, TopKSelector
@@ -30,8 +29,6 @@ RUNS, SAME_RUNS = 4000, 2000
 WIDE_SHAPES, WIDE_RUNS = ((120, (2,)),), 240
 # All of many candidates, in order, where a mechanism of the part's own draws: some may get no noise.
 ORDERED_SHAPE, ORDERED_RUNS = (23, (23,)), 120
-# For the thorough run.
-LARGER_SHAPES = ((12, (4,)), (30, (1, 1, 1)))
 # Which pairs are tried in turn, with ever more runs for ever fewer of them; the last is audited.
 SUSPECTS, SCREENING = 36, ((40, 8), (150, 3), (400, 1))
 # Of fits: the plan whose worst pair strains its budget most gets the first, every other a sixth of them.
@@ -84,25 +81,6 @@ def check_neighbors_cannot_be_told_apart(make: Factory[Regressor], trial: Trial)
         finding = audited(case, pair, runs=runs, error=trial.level(tests), seed=1000)
         strongest = max(strongest, finding.epsilon)
     return Evidence(f"largest proved epsilon {strongest:.3g}", samples, 1 - trial.error)
-
-
-@attack("privacy", kinds=("selector",), statistical=True, thorough_only=True)
-def check_many_picks_hide_the_scores(make: Factory[TopKSelector], trial: Trial) -> Evidence:
-    """A selection of several among many features keeps its budget, by an audit of many runs.
-
-    If this fails: look for what matters only with many features, such as classes of sets, a cut-off, or a
-    loss that grows with the number of picks.
-    """
-    rng = np.random.default_rng(trial.seed)
-    cases = [
-        case
-        for case in claiming(selections(make, budgets=BUDGETS[-1:], shapes=LARGER_SHAPES))
-        if isinstance(case.request.accountant, ReferenceAccountant)
-    ]
-    if not cases:
-        raise NotApplicable("the kit's own accountant does not support the selector's events")
-    finding = audit_worst(cases, rng, trial)
-    return Evidence(finding.describe(), finding.samples, 1 - trial.error)
 
 
 @attack("privacy", kinds=("selector", "regressor"), statistical=True)

@@ -17,7 +17,7 @@ from dpkit_check.instrument import Asked, Transcript
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack
 from dpkit_core.data.dataset import Dataset
 from dpkit_core.data.schema import Schema
-from dpkit_core.privacy.events import Gaussian, NonSphericalGaussian, expand
+from dpkit_core.privacy.events import Event, Gaussian, NonSphericalGaussian, PoissonSampled, expand
 from dpkit_core.protocols import Scorer
 
 GAUSSIANS = (Gaussian, NonSphericalGaussian)
@@ -40,8 +40,9 @@ def check_values_add_up_over_parties(make: Factory[Any], trial: Trial) -> Eviden
     Of a scorer, which asks for none: its scores, with the options by which they are additive.
 
     Only of parts that declare ``additive``, with the first options by which they plan nothing but Gaussian
-    noise under add-remove. The pieces, one of which is a single record, get the answers of the whole table,
-    as parties get those of all, and must end with its model: else a model tells what one party alone knows.
+    noise under add-remove; of a round on a sample, the rows of all records are added up. The pieces, one of
+    which is a single record, get the answers of the whole table, as parties get those of all, and must end
+    with its model: else a model tells what one party alone knows.
 
     If this fails: ask for noise on sums over records, before any of ``max``, ``clip``, ``sqrt`` or division;
     what is done to a sum comes after its noise. Never use ``data.records`` or another number that one party
@@ -54,8 +55,7 @@ def check_values_add_up_over_parties(make: Factory[Any], trial: Trial) -> Eviden
     compared = 0
     for one in each_variant(make):
         for case in regressions(one, every_schema=True):
-            gaussian = all(type(event) in GAUSSIANS for event in expand(case.plan.events))
-            if case.request.neighboring is ADD_REMOVE and gaussian:
+            if case.request.neighboring is ADD_REMOVE and all(map(_is_sum, expand(case.plan.events))):
                 compared += _added_up(case, trial)
         if compared:
             break
@@ -67,6 +67,11 @@ def check_values_add_up_over_parties(make: Factory[Any], trial: Trial) -> Eviden
             "its options, so no parties can run it together"
         )
     return Evidence(f"{compared} values of three pieces add up", compared)
+
+
+def _is_sum(event: Event) -> bool:
+    noise = event.event if isinstance(event, PoissonSampled) else event
+    return type(noise) in GAUSSIANS
 
 
 def _scores_add_up(make: Factory[Scorer], trial: Trial) -> Evidence:

@@ -129,59 +129,8 @@ def check_other_relations_are_refused(make: Factory[Accountant], trial: Trial) -
     return Evidence("both directions", 2 * len(events(Neighboring.REPLACE_ONE)))
 
 
-@attack("numerical", kinds=("accountant",))
-def check_totals_are_monotone(make: Factory[Accountant], trial: Trial) -> Evidence:
-    """No event costs 0; every event costs at least 0; epsilon falls in delta and delta in epsilon.
-
-    If this fails: a filter built on this accountant can be overspent. Look for a numerical search that stops
-    at the wrong side, or a cap that hides a loss.
-    """
-    compared = 0
-    for accountant, event in _supported(make):
-        fresh = accountant.epsilon(1e-6)
-        require(fresh == 0, f"before any event, epsilon(1e-06) is {fresh}; it must be 0")
-        once = accountant.compose(event)
-        twice = once.compose(event)
-        curves = [_curves(total) for total in (once, twice)]
-        for epsilons, deltas in curves:
-            compared += 1
-            require(all(e >= 0 for e in epsilons), f"{event}: epsilons {epsilons}; all must be at least 0")
-            require(all(0 <= d <= 1 for d in deltas), f"{event}: deltas {deltas}; all must be in [0, 1]")
-            require(_falls(epsilons), f"{event}: epsilon grows with delta: {epsilons}")
-            require(_falls(deltas), f"{event}: delta grows with epsilon: {deltas}")
-        for name, one, two in zip(("epsilon", "delta"), *curves, strict=True):
-            require(
-                all(map(_at_least, two, one)),
-                f"{event}: composing it again lowers {name} from {one} to {two}",
-            )
-    return Evidence(f"{compared} totals", compared)
-
-
 def _curves(total: Accountant) -> tuple[list[float], list[float]]:
     return [total.epsilon(delta) for delta in (0.0, *DELTAS)], [total.delta(epsilon) for epsilon in EPSILONS]
-
-
-@attack("composition", kinds=("accountant",))
-def check_order_is_irrelevant(make: Factory[Accountant], trial: Trial) -> Evidence:
-    """The total does not depend on the order in which events are composed.
-
-    If this fails: the state must be a sum over events, not a function of the last one.
-    """
-    rng = np.random.default_rng(trial.seed)
-    for neighboring in Neighboring:
-        accountant: Accountant = make(neighboring=neighboring)
-        usable = [event for event in events(neighboring) if accountant.supports(event)]
-        totals = []
-        for _ in range(4 * trial.effort):
-            total = accountant
-            for i in rng.permutation(len(usable)):
-                total = total.compose(usable[i])
-            totals.append([total.epsilon(delta) for delta in DELTAS])
-        require(
-            np.allclose(totals, totals[0], rtol=TOLERANCE),
-            f"the same events in different orders have the epsilons {totals}",
-        )
-    return Evidence(f"{8 * trial.effort} orders", 8 * trial.effort)
 
 
 @attack("composition", kinds=("accountant",))
@@ -227,33 +176,6 @@ def check_dry_runs_change_nothing(make: Factory[Accountant], trial: Trial) -> Ev
             require(twin == spent, f"{event}: the accountant is not equal to its copy")
         compared += 1
     return Evidence(number_of(compared, "event"), compared)
-
-
-@attack("numerical", kinds=("accountant",))
-def check_epsilon_and_delta_agree(make: Factory[Accountant], trial: Trial) -> Evidence:
-    """``epsilon(delta)`` is not the unsafe end of a bisection: ``delta`` of it is not just above delta.
-
-    Both are upper bounds, and one may be looser than the other. But an epsilon whose own delta misses the
-    target by less than a percent, while one slightly larger meets it, is the wrong end of the search.
-
-    If this fails: round both towards privacy; the search for epsilon must return its safe end.
-    """
-    compared = 0
-    for accountant, event in _supported(make):
-        for count, delta in itertools.product((1, 10), DELTAS):
-            total = accountant.compose(event, count)
-            epsilon = total.epsilon(delta)
-            if math.isinf(epsilon):
-                continue
-            compared += 1
-            found = total.delta(epsilon)
-            short = delta * (1 + 1e-6) < found < delta * 1.01 and total.delta(epsilon * 1.001) <= delta
-            require(
-                not short,
-                f"{count} x {event}: epsilon({delta:g}) is {epsilon:.9g}, but delta({epsilon:.9g}) is "
-                f"{found:.9g}",
-            )
-    return Evidence(f"{compared} points", compared)
 
 
 @attack("privacy", kinds=("accountant",))

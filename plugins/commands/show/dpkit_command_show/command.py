@@ -54,7 +54,7 @@ def show(
     if kind_named(kind).plural in FILES:
         _show_file(kind, name, format)
         return
-    from dpkit_core.cli.asking import facts_of
+    from dpkit_command_show.asking import facts_of
 
     registry = Registry()
     ref = registry.find(kind, name)
@@ -77,7 +77,7 @@ def _show_file(kind: str, name: str, format: Format) -> None:
 
 
 def _print_facts(facts: Mapping[str, Any], role: str) -> None:
-    from dpkit_core.cli.asking import EXAMPLE
+    from dpkit_command_show.asking import EXAMPLE
     from dpkit_core.commands import render
 
     render.heading(f"{role} {facts['name']} ({facts['distribution']} {facts['version']})")

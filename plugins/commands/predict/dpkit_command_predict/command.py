@@ -121,7 +121,7 @@ def predict(
     wanted: PredictionOptions,
     reading: ReadingOptions,
 ) -> None:
-    """Print one prediction for each record of DATA. Costs no privacy: the model is public.
+    """Print one prediction for each record of DATA, at no privacy cost: the model is public.
 
     Numbers are in a column named prediction. For a categorical target, a column named after it has the
     predicted category. Columns TARGET=CATEGORY have probabilities: that of the positive category, which is
@@ -201,10 +201,31 @@ def _print(pieces: Iterable[bytes]) -> None:
 
 def _lists(batch: pa.RecordBatch, kept: int) -> list[list[Any]]:
     """Return the columns of a batch as Python knows them; what is kept, as text."""
-    from dpkit_core.release.predictions import texts_of
-
-    texts = [texts_of(batch.column(j), batch.schema.names[j]) for j in range(kept)]
+    texts = [_texts(batch.column(j), batch.schema.names[j]) for j in range(kept)]
     return [column.to_pylist() for column in (*texts, *batch.columns[kept:])]
+
+
+def _texts(entries: pa.Array, name: str) -> pa.Array:
+    """Return a column as text, as a text file would hold it; null stays null.
+
+    Raises
+    ------
+    InvalidData
+        If it holds lists or anything else that cannot be one line of text.
+    """
+    import pyarrow as pa
+
+    if isinstance(entries, pa.ExtensionArray):  # a database's exact numbers
+        return _texts(entries.storage, name)
+    if pa.types.is_dictionary(entries.type):
+        entries = entries.dictionary_decode()
+    try:
+        return entries.cast(pa.string())
+    except pa.ArrowException as error:
+        raise InvalidData(
+            f"column {name!r} holds {entries.type}, which cannot be written as text; convert it to numbers "
+            "or text in the table"
+        ) from error
 
 
 def _csv(batches: Iterable[pa.RecordBatch], kept: int) -> Iterator[bytes]:

@@ -4,10 +4,10 @@ import datetime
 
 import pyarrow as pa
 import pytest
+from dpkit_command_schema.guess import LOOKED_AT, MANY, guess, guesses
 
 from dpkit_core import Column
 from dpkit_core.data.features import Written
-from dpkit_core.data.guess import LOOKED_AT, MANY, guess, guesses
 from dpkit_core.data.source import UNTYPED
 
 

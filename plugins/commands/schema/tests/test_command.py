@@ -1,5 +1,6 @@
 """The draft that ``dpkit schema`` writes, and what a new user gets wrong when completing it."""
 
+import datetime
 import tomllib
 
 import pyarrow as pa
@@ -249,3 +250,38 @@ def test_i_made_several_mistakes_and_learnt_of_all(folder):
     assert [word in words for word in ("mean lower", "mean upper", "symbol = '5'", "'readmitted'")] == [
         True
     ] * 4
+
+
+def test_a_drafted_schema_has_kinds_and_blanks_and_no_value_of_the_table(dpkit, folder):
+    days = [datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)]
+    table = {"a b": [17.25, 18.5], "cut": ["Fair", "Good"], "when": days, "price": [1.0, 2.0]}
+    pq.write_table(pa.table(table), "t.parquet")
+    text = dpkit("schema", "t.parquet", "--target", "price").stdout
+    document = tomllib.loads(text)
+    assert document == {
+        "neighboring": "add-remove",
+        "target": "price",
+        "columns": {
+            "a b": {"kind": "numeric"},
+            "cut": {"kind": "categorical"},
+            "when": {"kind": "date"},
+            "price": {"kind": "numeric"},
+        },
+    }
+    assert Schema.from_document(document).target.name == "price"
+    assert "# lower = " in text
+    assert "# categories = " in text
+    assert '# lower = "2000-01-01"' in text
+    for value in ("17", "18", "Fair", "Good", "2020"):
+        assert value not in text
+
+
+@pytest.mark.usefixtures("parts")
+def test_a_drafted_schema_serves_as_it_is_for_a_table_of_numbers(dpkit, folder):
+    (folder / "schema.toml").write_text(dpkit("schema", "numbers.csv").stdout)
+    parts = ("--scorer", "large", "--selector", "best", "-k", "1", "--accountant", "basic")
+    result = dpkit("compose", "numbers.csv", "--schema", "schema.toml", "--target", "y", *parts)
+    assert result.exit_code == 0, result.output
+    result = dpkit("compose", "numbers.csv", "--schema", "schema.toml", *parts, "--force")
+    assert result.exit_code == 2
+    assert "names no target" in result.stderr

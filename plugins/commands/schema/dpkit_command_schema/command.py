@@ -14,7 +14,7 @@ from dpkit_core.commands.options import STANDARD, ReadingOptions, grouped, note
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dpkit_core.data.guess import Guess
+    from dpkit_command_schema.guess import Guess
     from dpkit_core.data.source import Source
 
 _HEADER = """\
@@ -88,7 +88,7 @@ def schema(
     """
     import contextlib
 
-    from dpkit_core.data.guess import guesses
+    from dpkit_command_schema.guess import guesses
     from dpkit_core.files.writing import reserved
     from dpkit_core.plugins.sources import open_source
 
@@ -105,9 +105,9 @@ def schema(
 
 def draft(source: Source, target: str | None, guessed: Mapping[str, Guess]) -> str:
     """Return a schema file with names and kinds filled in and everything else left blank."""
+    from dpkit_command_schema.guess import LOOKED_AT, identifying
     from dpkit_core.data.encode import can_identify
     from dpkit_core.data.fields import find
-    from dpkit_core.data.guess import LOOKED_AT, identifying
     from dpkit_core.data.source import is_untyped
     from dpkit_core.files.documents import to_toml
     from dpkit_core.privacy.budget import Neighboring

@@ -1,0 +1,1 @@
+"""A released model, applied to a table: ``dpkit predict``."""

@@ -1,0 +1,1 @@
+"""Everything about one part, asked of the part itself: ``dpkit show``."""
