@@ -83,9 +83,9 @@ class Wanted:
     budget: Budget
     k: int | None
     select_share: float
-    batches: int
-    evaluate: float | None
-    in_sample: float | None
+    batches: int = attrs.field(converter=int)  # numpy has numbers of its own
+    evaluate: float | None = attrs.field(converter=attrs.converters.optional(float))
+    in_sample: float | None = attrs.field(converter=attrs.converters.optional(float))
     engine: Part[Engine] | None
 
     @property

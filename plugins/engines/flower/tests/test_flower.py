@@ -136,7 +136,7 @@ def test_the_program_of_the_readme_joins(tmp_path: Path) -> None:
         key.chmod(0o600)
         held = data(name)
         pd.DataFrame({"a": held.X[:, 0], "y": held.y}).to_csv(tmp_path / f"{name}.csv", index=False)
-        own = program.replace("/var/dpkit/north", str(box)).replace(
+        own = program.replace("MAILBOX", str(box)).replace(
             "terms.toml", str(tmp_path / "terms.toml")
         )
         for end in ("csv", "key", "json"):
