@@ -11,7 +11,7 @@ from dpkit_core import Release
 @pytest.fixture
 def release(dpkit, folder):
     rng = np.random.default_rng(0)
-    rows = [f"{a},{3 * a + b / 9}" for a, b in rng.normal(size=(6000, 2))]
+    rows = [f"{a},{3 * a + b / 9}" for a, b in rng.normal(size=(20_000, 2))]
     (folder / "line.csv").write_text("\n".join(["a,y", *rows]) + "\n")
     composed = dpkit(
         *("compose", "line.csv", "--target", "y", "--regressor", "winsorized_least_squares"),

@@ -736,8 +736,8 @@ def test_a_score_of_too_few_records_is_foretold_as_waste():
 @pytest.mark.parametrize("epsilon", [0.3, 4.0])
 def test_the_forecast_of_an_accuracy_stands(schema, epsilon):
     """It was ten times too pessimistic or more, where it took what is forecast of numbers."""
-    release = compose(regressor="boosted_trees", options={"regressor": {"trees": 2}}).plan(schema, BUDGET)
-    release = release.run(line(schema=schema), randomness=Randomness.from_seed(1))
+    fit = compose(regressor="boosted_trees", options={"regressor": {"trees": 2}}).plan(schema, BUDGET)
+    release = fit.run(line(schema=schema), randomness=Randomness.from_seed(1))
     planned = plan_evaluation(release, Budget(epsilon, 1e-6), "other").evaluation
     rng, classes = np.random.default_rng(8), planned.classes
     deviation = planned.events[0].noise_multiplier * planned.events[0].sensitivity
