@@ -95,7 +95,7 @@ class SparseVectorSelector(SparseVector):
         return 2
 
 
-@whole("ties_are_broken_evenly")
+@whole()
 class AscendingSparseVector(Picks):
     """A sparse vector of noise for one pick asks features by index, so that the first of equals is found."""
 

@@ -73,6 +73,20 @@ class Script:
 
 
 @attrs.define(eq=False)
+class FirstAhead(Script):
+    """The noise of a round that is not looked at, of as many numbers as are asked for: the first is ahead."""
+
+    left: npt.NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(0, dtype=np.int64))
+    noise: Floats = attrs.field(factory=lambda: np.zeros(0))
+
+    def give(self, law: str, scale: float, size: Size) -> Floats:
+        """Return zeros, and one large number."""
+        noise = np.zeros(_shape(size))
+        noise[(0,) * noise.ndim] = 50.0
+        return noise
+
+
+@attrs.define(eq=False)
 class OneDraw(Script):
     """The noise of a single draw, of as many numbers as the selector asks for: one for each list, perhaps."""
 

@@ -67,7 +67,10 @@ def _half_lines(
     runs: Runs, first: Transcript, second: Transcript, seed: int, delta: float
 ) -> Iterator[tuple[float, float]]:
     """Yield the chance, if above delta, and the end of each half-line after which neighbors differ."""
-    alone = first.mine == second.mine == [0]
+    # The part's own, or the only one of the meter.
+    alone = first.mine == second.mine == [0] or (
+        not (first.mine or second.mine) and len(first.asked) == len(second.asked) == 1
+    )
     one, other = (first.asked[0], second.asked[0]) if alone else (None, None)
     if one is None or other is None or one.norm != "l1" or one.values.size != 1 or one.scale is None:
         return

@@ -21,7 +21,6 @@ from dpkit_core.privacy.composition import (
     unpaired,
 )
 from dpkit_core.privacy.events import (
-    ApproxDP,
     Disjoint,
     Event,
     ExponentialMechanism,
@@ -206,8 +205,12 @@ class HardwareFloorAccountant:
         delta = delta if delta >= HARDWARE else 0.0
         return attrs.evolve(
             self,
-            total_epsilon=math.nextafter(self.total_epsilon + count * epsilon, math.inf) if epsilon else self.total_epsilon,
-            total_delta=math.nextafter(self.total_delta + count * delta, math.inf) if delta else self.total_delta,
+            total_epsilon=math.nextafter(self.total_epsilon + count * epsilon, math.inf)
+            if epsilon
+            else self.total_epsilon,
+            total_delta=math.nextafter(self.total_delta + count * delta, math.inf)
+            if delta
+            else self.total_delta,
         )
 
     def epsilon(self, delta: float, /) -> float:
@@ -247,7 +250,9 @@ class OnceAccountant:
     reference: ClassVar[str] = "Zhu, Dong and Wang 2022, Optimal Accounting of Differential Privacy"
 
     neighboring: Neighboring = _relation()
-    charged: tuple[tuple[Event, int], ...] = attrs.field(default=(), converter=tuple, kw_only=True, metadata=STATE)
+    charged: tuple[tuple[Event, int], ...] = attrs.field(
+        default=(), converter=tuple, kw_only=True, metadata=STATE
+    )
 
     def supports(self, event: Event, /) -> bool:
         """Return whether every event inside ``event`` has a dominating pair."""
@@ -293,7 +298,9 @@ class PartitionAccountant:
     """
 
     api: ClassVar[int] = 3
-    proof: ClassVar[str] = "dpkit_core.privacy.renyi; McSherry 2009, Theorem 4; Mironov, Talwar and Zhang 2019"
+    proof: ClassVar[str] = (
+        "dpkit_core.privacy.renyi; McSherry 2009, Theorem 4; Mironov, Talwar and Zhang 2019"
+    )
     reference: ClassVar[str] = "McSherry 2009, Privacy Integrated Queries"
 
     neighboring: Neighboring = _relation()

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import attrs
 import numpy as np
+from dpkit_regressor_adassp.adassp import ridge_solution, statistics_sensitivity
 
 from dpkit_core import (
     Block,
@@ -35,7 +36,6 @@ from dpkit_core.mechanisms.moments import (
 )
 from dpkit_core.privacy.events import Event, Gaussian, Laplace, PureDP
 from dpkit_core.validators import whole_number
-from dpkit_regressor_adassp.adassp import ridge_solution, statistics_sensitivity
 
 
 def _replaced(neighboring: Neighboring) -> bool:
@@ -113,7 +113,9 @@ class VotingRegressor:
         records = max(1.0, totals[k] if replaced else noisy[k])
         means = np.clip(noisy[:k] / records, -1.0, 1.0)
         slopes = means / max(k, 1) * scaling.target.width / np.array(scaling.widths)
-        return LinearModel(data.names, slopes, scaling.target.center - float(np.array(scaling.centers) @ slopes))
+        return LinearModel(
+            data.names, slopes, scaling.target.center - float(np.array(scaling.centers) @ slopes)
+        )
 
 
 # -------------------------------------------------------------------------------------------- gate
@@ -239,12 +241,16 @@ class OneBitMeanRegressor:
     uses_features: ClassVar[bool] = False
     most_records: ClassVar[int] = 2**26
     proof: ClassVar[str] = "docstring: randomized response (Warner 1965), one bit a record"
-    reference: ClassVar[str] = "Duchi, Jordan and Wainwright 2013, Local Privacy and Statistical Minimax Rates"
+    reference: ClassVar[str] = (
+        "Duchi, Jordan and Wainwright 2013, Local Privacy and Statistical Minimax Rates"
+    )
 
     def plan(self, request: Request, /) -> StagePlan:
         """Return one pure event."""
         if not _replaced(request.neighboring):
-            raise Unsuitable("there is one bit for each record, so their number must be public: use replace-one")
+            raise Unsuitable(
+                "there is one bit for each record, so their number must be public: use replace-one"
+            )
         if request.schema.target.bounds is None:
             raise Unsuitable("the target has no public bounds; give them in the schema")
 
@@ -257,9 +263,7 @@ class OneBitMeanRegressor:
         exponent = max(math.floor(exact * FINE * (1 - 2.0**-40)) - 1, math.ceil(math.log(2) * FINE))
         if math.exp(-exponent / FINE) * (1 + 2.0**-40) < math.exp(-epsilon) / (1 + math.exp(-epsilon)):
             raise Unsuitable("the budget is too small for bits of this precision")
-        return StagePlan(
-            events(epsilon), settings=OneBitSettings(exponent), arithmetic=(COINS,)
-        )
+        return StagePlan(events(epsilon), settings=OneBitSettings(exponent), arithmetic=(COINS,))
 
     def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> LinearModel:
         """Return the debiased mean of the bits."""
@@ -328,7 +332,12 @@ class WavesModel:
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> WavesModel:
         """Return the model that ``to_document`` wrote."""
-        return cls(*(document[name] for name in ("features", "centers", "widths", "frequencies", "amplitudes", "level")))
+        return cls(
+            *(
+                document[name]
+                for name in ("features", "centers", "widths", "frequencies", "amplitudes", "level")
+            )
+        )
 
 
 @attrs.frozen
@@ -435,7 +444,9 @@ class BisectedMedianRegressor:
         sensitivity = 2.0 if _replaced(request.neighboring) else 1.0
 
         def events(inverse: float) -> list[Event]:
-            return [Laplace(1 / inverse, request.neighboring, sensitivity=sensitivity, shape=())] * self.rounds
+            return [
+                Laplace(1 / inverse, request.neighboring, sensitivity=sensitivity, shape=())
+            ] * self.rounds
 
         chosen = events(calibrate_events(events, request))
         return StagePlan(chosen, settings=Noise(chosen[0].noise_multiplier, sensitivity))

@@ -134,7 +134,7 @@ class TinyAgreement:
         middle = data.target_bounds[0] / 2 + data.target_bounds[1] / 2
 
         def agreements(block: Block) -> Integers:
-            same = (block.X > centers) == (block.y > middle)[:, np.newaxis]
+            same = (centers < block.X) == (block.y > middle)[:, np.newaxis]
             return np.array([same.sum(axis=0), (~same).sum(axis=0)])
 
         sums = data.sum(Sum(agreements, (2, len(centers)), bound=1))
@@ -222,7 +222,9 @@ class FadingContrast:
         if round_index > 200:
             raise Unsuitable("contrasts fade to nothing after 200 rounds; pick fewer features")
         f = 1.0 if _one(schema) else 2.0
-        return Sensitivity.general(1.1 * f if round_index == 0 else f * 2.0 ** (1 - round_index), schema.neighboring)
+        return Sensitivity.general(
+            1.1 * f if round_index == 0 else f * 2.0 ** (1 - round_index), schema.neighboring
+        )
 
     def prepare(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> Callable[[Sequence[int]], Vector]:
         """Return scores that are asked once a round."""
@@ -272,7 +274,7 @@ class PackedQuadrants:
     def prepare(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> Callable[[Sequence[int]], Vector]:
         """Return the scores."""
         bounds = np.array([feature.bounds for feature in data.features], dtype=float)
-        columns = np.packbits(data.X.T > (bounds[:, 0] / 2 + bounds[:, 1] / 2)[:, np.newaxis], axis=1)
+        columns = np.packbits((bounds[:, 0] / 2 + bounds[:, 1] / 2)[:, np.newaxis] < data.X.T, axis=1)
         target = np.packbits(data.y > data.target_bounds[0] / 2 + data.target_bounds[1] / 2)
         differ = _ones()[columns ^ target].sum(axis=1, dtype=np.int64)
         return fixed_scores(np.abs(data.records - 2 * differ) / 3)

@@ -85,7 +85,11 @@ class GridNoiseSelector:
 
     def select(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
         """Return the candidates of the largest noisy scores, best first."""
-        columns, k, range_ = np.flatnonzero(scores.candidates), scores.round.picks or 0, scores.round.sensitivity.range
+        columns, k, range_ = (
+            np.flatnonzero(scores.candidates),
+            scores.round.picks or 0,
+            scores.round.sensitivity.range,
+        )
         units = np.floor(_below_best(scores.values[columns], range_) / (range_ / 1024)).astype(np.int64)
         scale = math.ceil(k * 1027 / plan.settings_as(float)) + 1
         event = plan.events[scores.round.index]
@@ -129,7 +133,11 @@ class WindowSelector:
 
     def select(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
         """Return the run, ascending."""
-        columns, k, range_ = np.flatnonzero(scores.candidates), scores.round.picks or 0, scores.round.sensitivity.range
+        columns, k, range_ = (
+            np.flatnonzero(scores.candidates),
+            scores.round.picks or 0,
+            scores.round.sensitivity.range,
+        )
         values = _below_best(scores.values[columns], range_)
         totals = np.lib.stride_tricks.sliding_window_view(values, k).sum(axis=1)
         scale = WIDER * k * range_ / plan.settings_as(float)
@@ -167,7 +175,9 @@ class CuriousPeel:
 
         def events(epsilon: float) -> list[object]:
             return [
-                _exponential(epsilon, round_) if count == 1 else Repeated(_exponential(epsilon, round_), count)
+                _exponential(epsilon, round_)
+                if count == 1
+                else Repeated(_exponential(epsilon, round_), count)
                 for round_, count in zip(rounds, picks, strict=True)
             ]
 
@@ -207,7 +217,9 @@ class HarmonicPeel:
 
     def plan(self, request: SelectionRequest, /) -> StagePlan:
         """Return one event for each pick."""
-        rounds = [round_ for round_, count in zip(request.rounds, request.picks, strict=True) for _ in range(count)]
+        rounds = [
+            round_ for round_, count in zip(request.rounds, request.picks, strict=True) for _ in range(count)
+        ]
 
         def events(epsilon: float) -> list[ExponentialMechanism]:
             return [_exponential(epsilon / (i + 1), round_) for i, round_ in enumerate(rounds)]
@@ -266,7 +278,9 @@ class CenteredGaussianSelector:
 
         def events(inverse: float) -> list[Gaussian]:
             return [
-                Gaussian(1 / inverse, request.neighboring, sensitivity=self._moves(round_), shape=(round_.scores,))
+                Gaussian(
+                    1 / inverse, request.neighboring, sensitivity=self._moves(round_), shape=(round_.scores,)
+                )
                 for round_ in request.rounds
             ]
 
@@ -279,7 +293,9 @@ class CenteredGaussianSelector:
         centered = np.zeros(scores.values.size)
         values = _below_best(scores.values[scores.candidates], scores.round.sensitivity.range)
         centered[scores.candidates] = values - values.mean()
-        noisy = meter.gaussian(centered, sensitivity=event.sensitivity, noise_multiplier=event.noise_multiplier)
+        noisy = meter.gaussian(
+            centered, sensitivity=event.sensitivity, noise_multiplier=event.noise_multiplier
+        )
         noisy = np.where(scores.candidates, noisy, -np.inf)
         return tuple(np.argsort(-noisy, kind="stable")[: scores.round.picks].tolist())
 

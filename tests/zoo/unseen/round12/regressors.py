@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import attrs
 import numpy as np
+from dpkit_regressor_adassp.adassp import ridge_solution, statistics_sensitivity
 
 from dpkit_core import (
     Block,
@@ -35,8 +36,6 @@ from dpkit_core.mechanisms.moments import (
 )
 from dpkit_core.privacy.events import ApproxDP, Event, Gaussian, Laplace, PoissonSampled
 from dpkit_core.validators import whole_number
-from dpkit_regressor_adassp import AdasspRegressor
-from dpkit_regressor_adassp.adassp import ridge_solution, statistics_sensitivity
 
 
 def _require_bounds(request: Request, *, target: bool = True) -> None:
@@ -353,7 +352,9 @@ class PairedSlopesRegressor:
     api: ClassVar[int] = 3
     most_records: ClassVar[int] = MOST_RECORDS
     proof: ClassVar[str] = "dpkit_regressor_adassp.adassp (distance of two terms); each record is in one pair"
-    reference: ClassVar[str] = "Alabi, McMillan, Sarathy, Smith and Vadhan 2022, Differentially Private Simple Linear Regression"
+    reference: ClassVar[str] = (
+        "Alabi, McMillan, Sarathy, Smith and Vadhan 2022, Differentially Private Simple Linear Regression"
+    )
 
     def plan(self, request: Request, /) -> StagePlan:
         """Return one release of the statistics of pairs."""
@@ -615,7 +616,9 @@ class HashedSampleRegressor:
     api: ClassVar[int] = 3
     most_records: ClassVar[int] = MOST_RECORDS
     proof: ClassVar[str] = "Mironov, Talwar and Zhang 2019; dpkit_regressor_adassp.adassp (sensitivity)"
-    reference: ClassVar[str] = "Mironov, Talwar and Zhang 2019, Renyi Differential Privacy of the Sampled Gaussian Mechanism"
+    reference: ClassVar[str] = (
+        "Mironov, Talwar and Zhang 2019, Renyi Differential Privacy of the Sampled Gaussian Mechanism"
+    )
 
     rate: float = attrs.field(
         default=0.25, converter=float, validator=[attrs.validators.gt(0.0), attrs.validators.lt(1.0)]

@@ -75,7 +75,9 @@ class OneShotSelector:
         columns = np.flatnonzero(scores.candidates)
         step = scores.round.sensitivity.range / 2**20
         values = scores.values[columns]
-        units = np.floor(np.maximum(values - values.max(), -(2.0**20) * scores.round.sensitivity.range) / step)
+        units = np.floor(
+            np.maximum(values - values.max(), -(2.0**20) * scores.round.sensitivity.range) / step
+        )
         scale = math.ceil((2**20 + 2) / plan.settings_as(float))
         event = plan.events[scores.round.index]
         with meter.custom(event, proof=self.proof, arithmetic=ARITHMETIC) as sampler:

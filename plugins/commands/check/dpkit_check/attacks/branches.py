@@ -434,7 +434,9 @@ def require_paid(
         return False, first, second
 
     why: list[str] = []
-    if case.most_records == 1 and (found := unpaid(differ, planned_delta(case.plan), seed)):
+    # What a delta pays for a whole unit, its plan has made of the budget's.
+    delta = planned_delta(case.plan) if case.most_records == 1 else case.request.budget.delta
+    if found := unpaid(differ, delta, seed):
         raise CheckFailed(f"{found}, between {case.beside(pair)} ({case.name}): {why[-1]}")
 
 

@@ -70,6 +70,9 @@ def check_scores_are_deterministic(make: Factory[Scorer], trial: Trial) -> Evide
 def check_randomness_is_the_meters(make: Factory[Any], trial: Trial) -> Evidence:
     """A seed determines the release; different seeds give different ones; global generators are not used.
 
+    Of a selector, the picks of a run stay what they are where another run comes between its rounds: noise
+    that is kept from one round for the next would be used twice.
+
     Noise that the plan declares as drawn by another library follows no seed, unless it takes the randomness
     that ``Meter.foreign`` lends; it must only differ.
 
@@ -90,6 +93,18 @@ def _selected_by_seeds(make: Factory[TopKSelector], trial: Trial) -> Evidence:
 
         first = _by_the_meter(picks, foreign=bool(case.plan.foreign))
         runs += SELECTIONS
+        if len(case.picks) > 1 and not case.plan.foreign:
+
+            def between(turn: int, case: Any = case) -> None:
+                if turn:
+                    case.run(case.level, Randomness.from_seed(trial.seed + SELECTIONS + turn))
+
+            woven = case.run(case.level, Randomness.from_seed(trial.seed), between)[0]
+            require(
+                woven == first[0],
+                f"picked {first[0]} by a seed, and {woven} by the same where another run came between the "
+                f"rounds; keep nothing from one round for the next ({case.name})",
+            )
         # Thirty ordered selections of two among five agree by chance with probability below 10^-37.
         drawn = len(set(first)) > 1 or not case.plan.events
         require(drawn, f"thirty seeds gave the same selection among equal scores, {first[0]}")

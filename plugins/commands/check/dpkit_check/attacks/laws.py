@@ -32,6 +32,7 @@ from dpkit_check.chances import (
     LIST_PRECISION,
     PRECISION,
     Chosen,
+    FirstAhead,
     NotProbed,
     OneDraw,
     Script,
@@ -90,10 +91,11 @@ LIST_PAIRS = 6
 
 @attack("numerical", kinds=("selector",), statistical=True)
 def check_ties_are_broken_evenly(make: Factory[TopKSelector], trial: Trial) -> Evidence:
-    """Among equal scores, every feature is selected equally often, or its chances are those of neighbors.
+    """Among equal scores, every feature is selected equally often, or as often as among nearly equal ones.
 
-    Where the law of picks is known, public facts may prefer whom they will: it must keep the budget between
-    equal scores and others that are equal but for a millionth. So they may where picks cost nothing.
+    Public facts may prefer whom they will, such as places in the table. Then scores that are equal but for a
+    millionth, rising or falling, must leave the chances what they are: where the law of picks is known,
+    within the budget. So may picks that cost nothing.
 
     If this fails: the law depends on the order of the columns, which a neighbor changes if scores are sorted.
     Break ties at random, through the meter.
@@ -109,23 +111,34 @@ def check_ties_are_broken_evenly(make: Factory[TopKSelector], trial: Trial) -> E
                 exact_epsilon(case, (case.level, nearly))
             continue
         runs = -(-TIES // len(cases)) * trial.effort
-        sample = [
-            chosen
-            for i, case in enumerate(cases)
-            for chosen in case.sample(case.level, runs, [trial.seed, number, i])
-        ]
-        hits = np.array([sum(j in chosen for chosen in sample) for j in range(d)])
-        low, high = clopper_pearson(hits, len(sample), trial.level(len(groups)) / (2 * d))
-        samples += len(sample)
-        fair = (low <= expected).all() and (expected <= high).all()
-        _require_fair(bool(fair), hits / len(sample), cases[0])
-    return Evidence("each equally often", samples, 1 - trial.error)
+        each = trial.level(len(groups)) / (6 * d)
+        shares, low, high = _chances(cases, 0.0, runs, each, [trial.seed, number])
+        samples += runs * len(cases)
+        if (low <= expected).all() and (expected <= high).all():
+            continue
+        for sign in (1.0, -1.0):
+            others, lower, upper = _chances(cases, sign * _NEARLY, runs, each, [trial.seed, number])
+            samples += runs * len(cases)
+            require(
+                (low <= upper).all() and (lower <= high).all(),
+                f"features are selected with frequencies {shares} among equal scores, and {others} among "
+                f"scores that are equal but for a millionth ({cases[0].name})",
+            )
+    return Evidence("each equally often, or as among nearly equal scores", samples, 1 - trial.error)
 
 
-def _require_fair(fair: bool, shares: Vector, case: SelectorCase) -> None:
-    require(
-        fair, f"among equal scores, features are selected with unequal frequencies {shares} ({case.name})"
-    )
+def _chances(
+    cases: Sequence[SelectorCase], slope: float, runs: int, level: float, seed: list[int]
+) -> tuple[Vector, Vector, Vector]:
+    """Return how often features are picked among scores that rise by ``slope``, and bounds on the chance."""
+    d = cases[0].features
+    hits, total = np.zeros(d), 0
+    for i, case in enumerate(cases):
+        scores = [slope * linf * np.arange(d) / d for linf, _ in case.moves]
+        for chosen in case.sample(scores, runs, [*seed, i]):
+            hits[list(chosen)] += 1
+            total += 1
+    return hits / total, *clopper_pearson(hits, total, level)
 
 
 @attack("privacy", kinds=("selector",), statistical=True)
@@ -244,7 +257,8 @@ def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Tria
             )
             if case is not None:
                 claimed.append(case)
-                reached += _chances_apart(case, left, places)
+                for turn in sorted({0, rounds - 1}):
+                    reached += _chances_apart(case, turn, places)
         for left, picks in JOINT:
             case = claimed_selection(variant, left, (picks,))
             if case is not None:
@@ -260,13 +274,13 @@ def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Tria
     return Evidence(f"{max(reached):.3f} of an event's epsilon reached", len(reached))
 
 
-def _chances_apart(case: SelectorCase, left: int, places: Sequence[float]) -> Iterator[float]:
-    """Yield which share of its event's epsilon the chances of the last candidate use; fail if above 1."""
-    epsilon = _pure_epsilon(case.plan.events[-1:])
+def _chances_apart(case: SelectorCase, turn: int, places: Sequence[float]) -> Iterator[float]:
+    """Yield which share of its event's epsilon the last candidate's chances in a round use; fail above 1."""
+    left, epsilon = case.features - turn, _pure_epsilon(case.plan.events[turn : turn + 1])
     if epsilon is None:
         return
     try:
-        known = {place: chances(partial(_last_wins, case, place), left) for place in places}
+        known = {place: chances(partial(_last_wins, case, turn, place), left) for place in places}
     except NotProbed:
         return
     for near, far in itertools.combinations(places, 2):
@@ -275,36 +289,35 @@ def _chances_apart(case: SelectorCase, left: int, places: Sequence[float]) -> It
         ratio = largest_ratio([(known[near], known[far])])
         require(
             ratio <= epsilon * (1 + 1e-3) + 2e-3,
-            f"round {len(case.picks) - 1}, {number_of(left, 'candidate')} left: if the last score is "
+            f"round {turn}, {number_of(left, 'candidate')} left: if the last score is "
             f"{near:g} or {far:g} range sensitivities above all others, it is picked with probability "
             f"{known[near][0]:.6g} or {known[far][0]:.6g}, a loss of {ratio:.4g}; its event allows "
             f"{epsilon:.4g} ({case.name})",
         )
-        spread = _require_range(case, (near, far), (known[near], known[far]))
+        spread = _require_range(case, turn, (near, far), (known[near], known[far]))
         yield max(ratio, spread) / epsilon
 
 
-def _last_wins(case: SelectorCase, place: float, script: Script) -> bool:
-    """Return whether the last candidate wins the last round, ``place`` ranges ahead."""
+def _last_wins(case: SelectorCase, turn: int, place: float, script: Script) -> bool:
+    """Return whether the last candidate wins a round, ``place`` ranges ahead."""
     rounds, features, spread = len(case.picks), case.features, case.sensitivities[0].range
     values = [np.full(features, LEVEL * spread) for _ in range(rounds)]
-    values[-1][-1] += place * spread
+    values[turn][-1] += place * spread
     answers = Chosen(script)
 
     def before(r: int) -> None:
-        answers.script = script
-        if r < rounds - 1:  # who is picked before is up to the noise: the first that is left
-            answers.script = Script(np.arange(features - r), np.zeros(features - r))
-            answers.script.noise[0] = 50.0
+        # Who is picked in another round is up to the noise: the first that is left.
+        answers.script = script if r == turn else FirstAhead()
 
-    *earlier, last = case.run(values, answers, before)[0]
-    if any(chosen >= rounds - 1 for chosen in earlier):
+    picks = case.run(values, answers, before)[0]
+    if any(chosen >= turn for chosen in picks[:turn]):
         raise NotProbed
-    return last == features - 1
+    return picks[turn] == features - 1
 
 
 def _require_range(
     case: SelectorCase,
+    turn: int,
     places: tuple[float, float],
     known: tuple[tuple[float, float], tuple[float, float]],
 ) -> float:
@@ -312,7 +325,7 @@ def _require_range(
 
     Those of an exponential mechanism lie in an interval of length epsilon; other events make no such claim.
     """
-    event = case.plan.events[-1]
+    event = case.plan.events[turn]
     if not isinstance(event, ExponentialMechanism):
         return 0.0
     spread = range_of_losses(*known)

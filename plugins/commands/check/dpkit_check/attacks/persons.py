@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dpkit_check.attacks.branches import draws_keep_the_law
 from dpkit_check.attacks.draws import covered
 from dpkit_check.attacks.laws import exact_epsilon
 from dpkit_check.attacks.outcomes import audit_worst, audited, followed, refutable, shift
@@ -16,7 +17,7 @@ from dpkit_check.audit import Audit
 from dpkit_check.cases.iterates import iterate_scorings
 from dpkit_check.cases.parts import each_variant, kind_of
 from dpkit_check.cases.plans import ADD_REMOVE, claiming, denial, draws, failure_allowed
-from dpkit_check.cases.regressors import personal, served
+from dpkit_check.cases.regressors import RegressorCase, personal, served
 from dpkit_check.cases.scenes import rows_of
 from dpkit_check.cases.scorers import ScorerCase, scorer_of_tables
 from dpkit_check.cases.selectors import MOVES, SHAPES, claimed_selection
@@ -179,4 +180,16 @@ def _fits(make: Factory[Regressor], trial: Trial) -> tuple[float, int]:
         for tables in case.population.person_pairs(rng, case.most_records, count):
             samples += 1
             worst = max(worst, covered(case, case.population.datasets(tables), samples=samples))
+        if failure_allowed(case.plan):
+            for pair in map(case.population.datasets, _outvoted(case)):
+                samples += 1
+                worst = max(worst, draws_keep_the_law(case, pair, samples=samples))
     return worst, samples
+
+
+def _outvoted(case: RegressorCase) -> Iterator[Pair]:
+    """Yield tables in which one person has one record more than all others, who are unlike that person."""
+    corners, m = case.population.corners(), case.most_records
+    for one in (corners[0], corners[-1]):
+        two = max(corners, key=lambda other: int((other != one).sum()))
+        yield Pair(np.array([*[two] * (m - 1), *[one] * m]), m - 1, None, tuple(range(m, 2 * m - 1)))

@@ -50,6 +50,8 @@ COUNTS = (1, 12, 26, 60, 101, 130, 201, 260, 420, 700, 1000)
 # Records of tables that are alike in what one of them is not.
 ODD_SIZES = (40, 400)
 GROWN = 64
+# Equal records of which sums of whole numbers may leave 32 bits, or floats their exact integers.
+MANY = (2047, 2048, 4095, 4096)
 # For each iterate of a scorer of iterates, and sizes of its tables.
 ITERATE_EVALUATIONS, ITERATE_FEW, ITERATE_SIZES = 200, 30, (2, 3, 8, 16)
 
@@ -281,6 +283,7 @@ def _corners(make: Factory[Scorer], rng: np.random.Generator, trial: Trial) -> I
             small, population = case.schema, case.population
             for records in COUNTS:
                 yield number_of(records, "record"), case, (), (), some(small, records, 4)
+            yield "thousands of equal records", case, (), (), [_equal(small, n, rng) for n in MANY]
             yield "one more record at a time", case, (), (), _growing(small, rng)
             placed = list(population.first_pairs(rng, PLACED_PAIRS * trial.effort))
             yield "another first record", case, (), (), placed
@@ -294,6 +297,14 @@ def _corners(make: Factory[Scorer], rng: np.random.Generator, trial: Trial) -> I
                 yield name, case, (), (5,), some(schema, 5, CORNER_PAIRS)
                 if scorer.adaptive:
                     yield name, case, (0,), (5,), some(schema, 5, CORNER_PAIRS // 2)
+
+
+def _equal(schema: Schema, records: int, rng: np.random.Generator) -> Pair:
+    """Return a table of records at one corner, of which the last comes, or is replaced by another."""
+    corners = np.array(Population(schema).corners())
+    one, other = corners[rng.permutation(len(corners))[:2]]
+    replaced = schema.neighboring is Neighboring.REPLACE_ONE
+    return Pair(np.tile(one, (records + 1, 1)), records, other if replaced else None)
 
 
 def _growing(schema: Schema, rng: np.random.Generator) -> list[Pair]:

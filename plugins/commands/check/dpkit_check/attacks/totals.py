@@ -56,16 +56,19 @@ TOLERANCE = 1e-9
 
 
 def events(neighboring: Neighboring) -> tuple[Event, ...]:
-    """Return one event of each type that has a finite cost, and some nested ones."""
+    """Return one event of each type that has a finite cost, and some nested ones.
+
+    Some state what no cost depends on: a sensitivity, candidates, a proof.
+    """
     gaussian, laplace = Gaussian(3.0, neighboring), Laplace(8.0, neighboring)
     curve = (1.5, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
     found: tuple[Event, ...] = (
         laplace,
         gaussian,
         NonSphericalGaussian((4.0, 6.0), neighboring),
-        ExponentialMechanism(0.1, neighboring),
+        ExponentialMechanism(0.1, neighboring, sensitivity=2.0, candidates=5),
         PermuteAndFlip(0.1, neighboring),
-        PureDP(0.2, neighboring),
+        PureDP(0.2, neighboring, proof="an attack of the kit"),
         ApproxDP(0.1, 1e-8, neighboring),
         Renyi(curve, tuple(order / 50 for order in curve), neighboring),
         StableHistogram(3.0, 1e-9, neighboring),
