@@ -2,18 +2,17 @@
 
     uv run python docs/results/federation.py [--part sgbdt] [--picture FILE.svg] [--smallest]
 
-Diamonds of docs/data, 12 000 for the fit and 6000 others for the score, dealt to the parties at random;
-epsilon 1, delta 1e-6. Every party is a thread of this process, with its own keys, masks and noise: seconds
-are those of all parties together. As many colluders as there are others make *noise per party*, as the paper
-of S-GBDT has it (section IX): each party then adds all the noise. Scores of ``sgbdt``, which has 800 trees,
-are those of one place with the noise of all parties, which is the same sum; bytes and seconds are those of
-the parties, over 20 trees. ``--smallest`` shows no more than that it runs.
+Diamonds of docs/data, 3000 (``boosted_trees``: 12 000) for the fit and 6000 others for the score, dealt to
+the parties at random; epsilon 1, delta 1e-6. Every party is a thread of this process, with its own keys,
+masks and noise: seconds are of processor time, of all parties together. Run i has the same public coins, so
+the same random trees, for every number of parties. As many colluders as there are others make *noise per
+party*, as the paper of S-GBDT has it (section IX): each party then adds all the noise. ``--smallest`` shows
+no more than that it runs.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -24,15 +23,12 @@ import attrs
 import matplotlib as mpl
 import numpy as np
 from dpkit_engine_federation import Identity, Relay, Terms, agree, join, plan_of
-from dpkit_engine_federation.shares import share_of
 from matplotlib import pyplot as plt
 
 from dpkit_core import (
     Budget,
     Dataset,
-    Integers,
     Plan,
-    Randomness,
     Release,
     Schema,
     compose,
@@ -73,16 +69,22 @@ def dealt(data: Dataset, parties: int, rng: np.random.Generator) -> list[Dataset
 
 
 def together(
-    plan: Plan, terms: Terms, keys: dict[str, Identity], pieces: list[Dataset]
+    plan: Plan, terms: Terms, keys: dict[str, Identity], pieces: list[Dataset], seed: int
 ) -> tuple[Release, int]:
-    """Return the release of all parties, and the bytes that the first of them sent."""
+    """Return the release of all parties, whose public coins a seed decides, and the bytes that one sent."""
     server = Counting(Relay(tuple(terms.parties), terms.patience), next(iter(keys)))
     ends: dict[str, Any] = {}
 
     def party(name: str, data: Dataset) -> None:
         try:
             ends[name] = join(
-                data, terms, identity=keys[name], transport=server, plan=plan, observers=Observers(())
+                data,
+                terms,
+                identity=keys[name],
+                transport=server,
+                plan=plan,
+                observers=Observers(()),
+                seed=seed if name == server.counted else 0,
             )
         except BaseException as error:
             ends[name] = error
@@ -98,49 +100,14 @@ def together(
     return release, server.sent
 
 
-@attrs.define(eq=False)
-class Summed:
-    """All parties in one: their records are in one place, and their shares of noise are one number."""
-
-    members: int
-    colluders: int
-    coins: Randomness
-    spare: int = 0
-    engine: tuple[str, str, str] = ("federation", "", "")
-    assumptions: tuple[str, ...] = ("at most 1 of the 1 parties that hold the records share",)
-
-    @property
-    def inflation(self) -> float:
-        """As of ``Joint``."""
-        return math.sqrt(self.members / (self.members - self.colluders))
-
-    def compared(self, released: str, /) -> tuple[str, ...]:
-        """As of ``Joint``."""
-        return ()
-
-    def total(self, value: Integers, scale: int, noise: Any, attempt: Any, /) -> Integers:
-        """As of ``Joint``."""
-        # A sum of discrete Gaussians is one, but for what no run of these would show (``shares``).
-        share = share_of(scale, self.members, self.colluders)
-        return value + noise(math.ceil(share * math.sqrt(self.members)))
-
-
 @attrs.frozen
 class Part:
-    """What is fitted, how often for each number of parties, and against how many colluders.
-
-    Attributes
-    ----------
-    summed
-        Whether scores are those of one place with the noise of all parties.
-    trees
-        Of the parties' runs.
-    """
+    """What is fitted to how many records, how often, and against how many colluders."""
 
     name: str
+    records: int
     options: dict[str, Any]
     trees: int
-    summed: bool
     runs: Callable[[int], int]
     colluders: Callable[[int], tuple[int, ...]]
 
@@ -148,14 +115,19 @@ class Part:
 PARTS = {
     "boosted_trees": Part(
         "boosted_trees",
+        12_000,
         {"trees": 100},
         100,
-        False,
         lambda parties: 1 if parties == 100 else 4,
         lambda parties: (0, 1, parties // 3, parties - 1),
     ),
     "sgbdt": Part(
-        "sgbdt", {"noise": "gaussian"}, 20, True, lambda parties: 8, lambda parties: (1, parties - 1)
+        "sgbdt",
+        3000,
+        {"rounds": 100, "noise": "gaussian"},
+        100,
+        lambda parties: 2,
+        lambda parties: (1, parties - 1),
     ),
 }
 SMALLEST = {
@@ -192,7 +164,7 @@ def main() -> None:
     schema = Schema.read(DATA / "diamonds.schema.toml")
     table = Dataset.from_source(open_source(DATA / "diamonds.parquet"), schema)
     order = np.random.default_rng(0).permutation(table.records)
-    few = 1200 if smallest else 12_000
+    few = 1200 if smallest else part.records
     places = order[:few], order[-6000:]
     fit, score = (attrs.evolve(table, X=table.X[rows], y=table.y[rows]) for rows in places)
     plan = compose(regressor=part.name, options={"regressor": part.options}).plan(schema, BUDGET)
@@ -200,51 +172,38 @@ def main() -> None:
     def r2(release: Release) -> float:
         return float(1 - np.square(release.predict(score.X) - score.y).mean() / score.y.var())
 
+    def fitted(parties: int, colluders: int) -> tuple[list[float], float, float]:
+        """Return scores of runs, and bytes of a party and seconds of all for each tree."""
+        rng, found, sent = np.random.default_rng(parties), list[float](), 0
+        keys = {f"party-{place:03}": Identity() for place in range(parties)}
+        terms = agree(
+            plan,
+            {name: key.public for name, key in keys.items()},
+            server=Identity().public,
+            colluders=colluders,
+            least=parties,
+            patience=600.0,
+        )
+        agreed, runs, begun = plan_of(terms), 1 if smallest else part.runs(parties), time.process_time()
+        for run in range(runs):
+            release, sent = together(agreed, terms, keys, dealt(fit, parties, rng), run)
+            found.append(r2(release))
+        return found, sent / part.trees, (time.process_time() - begun) / runs / part.trees
+
     print("| parties | colluders | R² | noise | bytes a tree | seconds a tree |")
     print("|---|---|---|---|---|---|")
-
-    def in_one_place(parties: int, colluders: int, runs: int) -> list[float]:
-        # Each run has its own trees, which are those of every number of parties.
-        joints = (Summed(parties, colluders, Randomness.from_seed(seed)) for seed in range(runs))
-        return [r2(plan.run(fit, joint=joint)) for joint in joints]
-
-    if part.summed:
-        alone = in_one_place(1, 0, 1 if smallest else part.runs(1))
-        cheap = {**part.options, "rounds": part.trees}
-        sent_plan = compose(regressor=part.name, options={"regressor": cheap}).plan(schema, BUDGET)
-    else:
-        alone, sent_plan = [r2(plan.run(fit)) for _ in range(1 if smallest else 4)], plan
-    print(f"| one place | | {np.mean(alone):.3f} ± {np.std(alone) / len(alone) ** 0.5:.3f} | 1 | | |")
     scores: dict[tuple[int, int], list[float]] = {}
-    for parties in (3,) if smallest else (3, 10, 30, 100):
-        rng = np.random.default_rng(parties)
-        for colluders in dict.fromkeys(part.colluders(parties)):
-            keys = {f"party-{place:03}": Identity() for place in range(parties)}
-            terms = agree(
-                sent_plan,
-                {name: key.public for name, key in keys.items()},
-                server=Identity().public,
-                colluders=colluders,
-                least=parties,
-                patience=600.0,
-            )
-            agreed, found, sent = plan_of(terms), list[float](), 0
-            runs = 1 if smallest else part.runs(parties)
-            times, begun = 1 if part.summed else runs, time.perf_counter()
-            for _ in range(times):
-                release, sent = together(agreed, terms, keys, dealt(fit, parties, rng))
-                found.append(r2(release))
-            seconds = (time.perf_counter() - begun) / times / part.trees
-            if part.summed:
-                found = in_one_place(parties, colluders, runs)
+    for parties in (1, 3) if smallest else (1, 3, 10, 30, 100):
+        for colluders in (0,) if parties == 1 else dict.fromkeys(part.colluders(parties)):
+            found, sent, seconds = fitted(parties, colluders)
             scores[parties, colluders] = found
             deviation = (parties / (parties - colluders)) ** 0.5
-            error = np.std(found) / runs**0.5
             print(
-                f"| {parties} | {colluders} | {np.mean(found):.3f} ± {error:.3f} | {deviation:.2f} "
-                f"| {sent / part.trees:.0f} | {seconds:.3f} |",
+                f"| {parties} | {colluders} | {np.mean(found):.3f} ± {np.std(found) / len(found) ** 0.5:.3f} "
+                f"| {deviation:.2f} | {sent:.0f} | {seconds:.4f} |",
                 flush=True,
             )
+    alone = scores.pop((1, 0))
     if given.picture is not None:
         drawn(part, alone, scores, given.picture)
 

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -98,12 +98,9 @@ class Pipeline:
             k = int(k)  # numpy has integers of its own
         Policy.of_site().require_budget(budget)
         require_type("select_share", select_share, numbers.Real, "give a number between 0 and 1")
-        if evaluate is not None:
-            require_type("evaluate", evaluate, numbers.Real, "give a number between 0 and 1, such as 0.1")
-            evaluate = float(evaluate)
-        if in_sample is not None:
-            require_type("in_sample", in_sample, numbers.Real, "give a number between 0 and 1, such as 0.3")
-            in_sample = float(in_sample)
+        for name, share, example in (("evaluate", evaluate, 0.1), ("in_sample", in_sample, 0.3)):
+            if share is not None:
+                require_type(name, share, numbers.Real, f"give a number between 0 and 1, such as {example}")
         require_type("batches", batches, numbers.Integral, "give a whole number of at least 1")
         where = None if engine is None else make_engine(engine)
         wanted = Wanted(
@@ -112,7 +109,7 @@ class Pipeline:
             budget,
             k=None,
             select_share=select_share,
-            batches=int(batches),
+            batches=batches,
             evaluate=evaluate,
             in_sample=in_sample,
             engine=where,
@@ -124,14 +121,15 @@ class Pipeline:
             except SystemExit as error:  # of an accountant: a part does not end the program
                 raise CannotCompose(str(assembly), ["a part tried to end the program"]) from error
 
-        if not isinstance(k, str):
-            return planned(k)
+        return planned(k) if not isinstance(k, str) else self._with_chosen_k(len(schema.features), planned)
+
+    def _with_chosen_k(self, every: int, planned: Callable[..., Plan]) -> Plan:
+        """Return the plan for as many features as public facts say; ``planned`` takes k, and other parts."""
         if self.assembly.selection is None or self.assembly.regressor is None or self.assembly.iteration:
             raise InvalidOption(
                 f"k is 'auto' for {self.assembly}; the rule needs a scorer and a selector, and a regressor "
                 "that uses what they pick. Give a number, or leave k out"
             )
-        every = len(schema.features)
         without = attrs.evolve(self.assembly, scorer=None, selector=None)
         return chosen_k(every, lambda k: planned(None, without) if k == every else planned(k))
 

@@ -158,7 +158,7 @@ class Plan:
         if alone is not None and alone.model is not None and size is not None and size < alone.least:
             found += (
                 f"a score of about {size} records will tell nothing at this budget: it wants "
-                f"{rounded(alone.least)} at least, and {rounded(10 * alone.least)} to be known to .1",
+                f"{rounded(alone.least)} at least, and {rounded(alone.wanted(0.1))} to be known to .1",
             )
         return found
 

@@ -83,9 +83,9 @@ class Wanted:
     budget: Budget
     k: int | None
     select_share: float
-    batches: int
-    evaluate: float | None
-    in_sample: float | None
+    batches: int = attrs.field(converter=int)  # numpy has numbers of its own
+    evaluate: float | None = attrs.field(converter=attrs.converters.optional(float))
+    in_sample: float | None = attrs.field(converter=attrs.converters.optional(float))
     engine: Part[Engine] | None
 
     @property
@@ -527,13 +527,12 @@ def _assumptions(
 ) -> tuple[str, ...]:
     """Return what the guarantee rests on, as the certificate will say it."""
     sentences = [sentence for stage in stages for sentence in stage.plan.assumptions]
+    if batches > 1:
+        sentences.append("each record is in one batch, and how many there are and when each came is public")
     if schema.neighboring is Neighboring.ADD_OR_REMOVE_ONE:
         most = [part.most_records for part in parts if part.most_records is not None]
         limit = f"at most {number_of(min(most), 'record')}" if most else ""
         if batches > 1:
-            sentences.append(
-                "each record is in one batch, and how many there are and when each came is public"
-            )
             sentences += [f"the batches have {limit} together"] if limit else []
         else:
             some = "the table has a record that is not left out" if schema.drops else "the table is not empty"

@@ -732,6 +732,32 @@ def test_a_score_of_too_few_records_is_foretold_as_waste():
     assert plan_evaluation(release, Budget(4.0, 1e-6)).waste == ()
 
 
+@pytest.mark.parametrize("schema", [YES_NO, THREE])
+@pytest.mark.parametrize("epsilon", [0.3, 4.0])
+def test_the_forecast_of_an_accuracy_stands(schema, epsilon):
+    """It was ten times too pessimistic or more, where it took what is forecast of numbers."""
+    fit = compose(regressor="boosted_trees", options={"regressor": {"trees": 2}}).plan(schema, BUDGET)
+    release = fit.run(line(schema=schema), randomness=Randomness.from_seed(1))
+    planned = plan_evaluation(release, Budget(epsilon, 1e-6), "other").evaluation
+    rng, classes = np.random.default_rng(8), planned.classes
+    deviation = planned.events[0].noise_multiplier * planned.events[0].sensitivity
+
+    def told(n):
+        exact = rng.multinomial(n, [0.25 / classes, 0.75 / classes] * classes)
+        released = exact + rng.normal(size=2 * classes) * deviation
+        return Evaluation("accuracy", [*released, *[0.0] * 2 * CELLS], deviation).score(population=True)
+
+    n = round(planned.wanted(0.1))
+    halves = [(each.high - each.low) / 2 for each in (told(n) for _ in range(40)) if each is not None]
+    assert 0.08 < np.median(halves) < 0.12
+    assert planned.known_to(n) == pytest.approx(0.1, abs=0.001)
+    assert 0.75 < np.mean([told(round(planned.least)) is not None for _ in range(80)]) <= 1
+    assert np.mean([told(round(planned.least / 3)) is not None for _ in range(80)]) < 0.3
+    waste = attrs.evolve(schema, records_about=10)
+    few = attrs.evolve(release, certificate=attrs.evolve(release.certificate, schema=waste))
+    assert "will tell nothing" in " ".join(plan_evaluation(few, Budget(epsilon, 1e-6), "other").waste)
+
+
 def test_luck_with_the_noise_makes_no_interval_short():
     rng = np.random.default_rng(2)
     M = moments_of(*population("even", 5000, rng))

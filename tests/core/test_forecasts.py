@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 import pytest
 
-from dpkit_core import Budget, Forecast, Schema, compose
+from dpkit_core import Budget, Column, Forecast, Schema, compose
 from dpkit_core.data.schema import Neighboring
 from dpkit_core.pipeline.forecasts import SURE, rounded, sure_lead
 from dpkit_core.pipeline.plan import Plan
@@ -152,3 +152,18 @@ def test_events_without_candidates_foretell_nothing():
 def test_a_forecast_wants_a_number_of_records(records):
     with pytest.raises(ValueError, match="finite number"):
         Forecast("it works", records=records)
+
+
+@pytest.mark.parametrize("classes", [2, 10])
+def test_trees_foretell_waste_for_classes_too(classes):
+    """With many classes, a record says less of each."""
+    target = Column("y", "categorical", categories=tuple(map(str, range(classes))))
+
+    def plan(records):
+        schema = Schema((Column("x"),), target, records_about=records)
+        return compose(regressor="boosted_trees").plan(schema, Budget(1.0, 1e-6))
+
+    wanted = plan(1000).forecasts[0].forecast.records
+    assert wanted == pytest.approx(210 * (classes - 1) ** 0.5, rel=0.1)
+    assert "likely be wasted" in " ".join(plan(100).waste)
+    assert plan(1000).waste == ()

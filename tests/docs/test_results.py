@@ -10,7 +10,7 @@ import pytest
 from dpkit_command_bench.results import Results
 from dpkit_command_bench.runner import local_workers, run
 from dpkit_command_bench.suite import find_suite
-from scipy.stats import binom
+from scipy.stats import binom, kendalltau
 
 ROOT = Path(__file__).parents[2]
 #: What names a cell in the table of the suites' quartiles.
@@ -64,6 +64,24 @@ def test_a_quick_run_of_a_suite_lands_within_the_quartiles_of_the_full_run(name:
         whole = full[tuple(row[fact] for fact in CELL)]
         assert int(row["trials"]) < int(whole["trials"])
         assert float(whole["low"]) <= float(row["median"]) <= float(whole["high"]), (row, whole)
+
+
+def test_the_theorem_of_dpkendall_promises_no_more_than_was_measured() -> None:
+    with (ROOT / "docs/results/tables/dpkendall-recovery.csv").open(encoding="utf-8", newline="") as file:
+        found = [*csv.DictReader(file)]
+    assert all(float(row["promised for max"]) <= float(row["max"]) for row in found)
+    assert {row["mean"] for row in found if row["world"] == "weights 5, .5, .5"} == {"0.00"}
+
+
+def test_the_correlations_of_its_bound_are_those_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs/results"))
+    made = runpy.run_path(str(ROOT / "docs/results/recovery.py"))
+    for world in made["WORLDS"]:
+        data = world.table(2000, seed=1)
+        taus = [abs(kendalltau(data.X[:, 3 * j], data.y).statistic) for j in range(len(world.weights))]
+        assert min(taus) == pytest.approx(world.tau(), abs=0.04)  # three standard deviations at most
+        assert made["promised"](world, 100) == 0.0
+        assert made["promised"](world, 10**6) > 0.99
 
 
 def elsewhere() -> dict:

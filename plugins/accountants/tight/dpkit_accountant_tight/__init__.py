@@ -1,4 +1,4 @@
-"""Exact accounting of Gaussians, adaptive selections and pure mechanisms, as a dpkit accountant."""
+"""Exact totals of Gaussians and pure mechanisms, and of adaptive picks of one epsilon: an accountant."""
 
 from dpkit_accountant_tight.tight import TightAccountant
 

@@ -344,7 +344,8 @@ class Suite:
                 count = _count({axis: given}, axis, 1)
                 if count > (most := getattr(self, _COUNTS[axis])):
                     raise InvalidSuite(f"suite {self.name!r} has {axis} = {most}, and {count} under [quick]")
-                small = attrs.evolve(small, **{_COUNTS[axis]: count})
+                fewer: dict[str, Any] = {_COUNTS[axis]: count}
+                small = attrs.evolve(small, **fewer)
             elif axis in _AXES:
                 small = small.only(axis, ",".join(map(str, values)))
             else:
@@ -465,8 +466,9 @@ def _takes_k(recipe: Recipe) -> bool:
     """Return whether users say how many features are selected: not without a selector, nor by screening."""
     if "selector" not in recipe.parts:
         return False
+    parts: dict[str, Any] = dict(recipe.parts)
     try:
-        return compose(**recipe.parts, options=recipe.options).assembly.iteration is None
+        return compose(**parts, options=recipe.options).assembly.iteration is None
     except DpkitError:  # told with the trial, which is then impossible, or skipped
         return True
 

@@ -256,15 +256,16 @@ GUARDED = """def prepare(self, data, plan, meter, /):
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reason", "options", "code"),
     [
         # That a line needs a reason is shown in test_reading, without the checks.
         pytest.param("", [], 0, marks=pytest.mark.exhaustive),
-        ("", ["--strict"], 2),
+        pytest.param("", ["--strict"], 2, marks=pytest.mark.slow),
         pytest.param("  # kit: unreachable,", ["--strict"], 2, marks=pytest.mark.exhaustive),
-        ("  # kit: unreachable, sizes are never negative", ["--strict"], 0),
+        pytest.param(
+            "  # kit: unreachable, sizes are never negative", ["--strict"], 0, marks=pytest.mark.slow
+        ),
     ],
 )
 def test_strict_fails_on_code_that_is_not_attacked_unless_the_line_says_why(

@@ -21,7 +21,7 @@ from dpkit_core.files.documents import digest
 from dpkit_core.privacy.budget import attack_accuracy, rounded_up
 from dpkit_core.privacy.events import Event, events_in_words
 from dpkit_core.privacy.units import grouped
-from dpkit_core.release.certificate import EVALUATION
+from dpkit_core.release.certificate import EVALUATION, IN_SAMPLE
 from dpkit_core.release.evaluation import CAPPED_R2
 from dpkit_core.release.kinds import shown
 from dpkit_core.release.signing import unsigned
@@ -38,7 +38,8 @@ STEPS = {
     "scoring": "Features are scored",
     "selection": "Features are selected",
     "regression": "A model is fitted",
-    "evaluation": "The model is scored",
+    EVALUATION: "The model is scored",
+    IN_SAMPLE: "The model is scored",
 }
 
 #: By which part.
@@ -230,7 +231,9 @@ def steps(certificate: Certificate) -> Iterator[PipelineStep]:
         by = parts.get(PARTS_OF.get(stage, ""), "")
         if stage == "selection" and "scorer" in parts:
             by = f"{by} on {parts['scorer']}"
-        if stage == EVALUATION:
+        if stage == IN_SAMPLE:
+            by = "the records that it was fitted to"
+        elif stage == EVALUATION:
             rule = certificate.plan.evaluate
             by = (
                 "its records"

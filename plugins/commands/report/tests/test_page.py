@@ -107,6 +107,15 @@ def test_how_good_the_model_is_comes_first(data, release):
         assert sentence.replace("\u00a0", " ") in text
 
 
+def test_a_score_on_the_records_of_the_fit_is_not_said_to_be_of_others(data, release):
+    pipeline = compose(regressor="winsorized_least_squares")
+    for more, told in (({"evaluate": 0.2}, True), ({"in_sample": 0.3}, False)):
+        plan = pipeline.plan(release.certificate.schema, Budget(2.0, 1e-6), **more)
+        text = Read(page(plan.run(data), "scored.json")).text
+        assert ("Those of the evaluation are of other records" in text) is told
+        assert ("by the records that it was fitted to, with noise" in text) is not told
+
+
 def test_a_later_score_is_shown_if_it_is_one_of_this_release(data, release):
     found = plan_evaluation(release, Budget(1.0, 1e-6)).run(data)
     text = Read(page(release, "release.json", About(evaluation=found))).text

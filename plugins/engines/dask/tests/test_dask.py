@@ -411,6 +411,7 @@ def overflowing(block):
     return np.array((block.y * 1e308 * 1e308 > 0).sum())
 
 
+@pytest.mark.slow  # as all that starts a cluster, which takes ten seconds
 @pytest.mark.parametrize("keep", [False, True])
 def test_no_log_of_the_cluster_quotes_records(engine, folder, keep):
     """What a function raises or warns of, where the records are, is kept by workers and by the scheduler."""

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -136,9 +136,7 @@ def test_the_program_of_the_readme_joins(tmp_path: Path) -> None:
         key.chmod(0o600)
         held = data(name)
         pd.DataFrame({"a": held.X[:, 0], "y": held.y}).to_csv(tmp_path / f"{name}.csv", index=False)
-        own = program.replace("/var/dpkit/north", str(box)).replace(
-            "terms.toml", str(tmp_path / "terms.toml")
-        )
+        own = program.replace("MAILBOX", str(box)).replace("terms.toml", str(tmp_path / "terms.toml"))
         for end in ("csv", "key", "json"):
             own = own.replace(f"north.{end}", str(tmp_path / f"{name}.{end}"))
         box.mkdir()
@@ -178,6 +176,15 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def listening(port: int) -> None:
+    """Wait until a server is up: who starts a run does not try again."""
+    for _ in range(240):
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(0.5)
+    raise TimeoutError("the SuperLink does not listen")
 
 
 @contextmanager
@@ -228,7 +235,7 @@ def test_a_superlink_and_three_supernodes_release_what_a_relay_does(tmp_path: Pa
             port,
             "--disable-runtime-dependency-installation",
         )
-        time.sleep(10)
+        listening(port)
         for name, box in boxes.items():
             start(
                 f"{name}.txt",

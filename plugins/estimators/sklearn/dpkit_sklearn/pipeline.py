@@ -130,8 +130,11 @@ class PipelineEstimator(BaseEstimator):
             schema,
             budget,
             k=self.k,
-            **({"select_share": self.select_share} if hasattr(self, "select_share") else {}),
-            **({"evaluate": self.evaluate} if hasattr(self, "evaluate") else {}),
+            **{
+                name: getattr(self, name)
+                for name in ("select_share", "evaluate", "in_sample")
+                if hasattr(self, name)
+            },
         )
 
     def _schema(self, names: Sequence[str], y: Any) -> Schema:

@@ -50,6 +50,8 @@ class PrivateRegressor(RegressorMixin, ModelEstimator):
         ``"raise"``: with an ``InvalidRelease``. Its budget is spent in both cases.
     evaluate
         Share of the records, such as .1, that are held out and score the model: ``release_.evaluation``.
+    in_sample
+        Instead, the fraction of the budget, such as .3, for a score on the records of the fit: optimistic.
 
     Attributes
     ----------
@@ -91,6 +93,7 @@ class PrivateRegressor(RegressorMixin, ModelEstimator):
         options: Mapping[str, Mapping[str, Any]] | None = None,
         on_refusal: str = "warn",
         evaluate: float | None = None,
+        in_sample: float | None = None,
     ) -> None:
         self.scorer = scorer
         self.selector = selector
@@ -105,6 +108,7 @@ class PrivateRegressor(RegressorMixin, ModelEstimator):
         self.options = options
         self.on_refusal = on_refusal
         self.evaluate = evaluate
+        self.in_sample = in_sample
 
     def fit(self, X: Any, y: Any, *, units: Any = None, **fit_params: Any) -> Self:
         """Plan, pay and run.

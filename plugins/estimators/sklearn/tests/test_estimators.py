@@ -532,6 +532,8 @@ def test_a_model_is_scored_on_records_that_are_held_out_and_scores_of_a_selectio
     found = model.fit(X, X @ [2.0, 1.0]).release_.evaluation.score()
     assert 0.7 < found.low < found.value
     assert clone(model).get_params()["evaluate"] == 0.3
+    seen = clone(model).set_params(evaluate=None, in_sample=0.3).fit(X, X @ [2.0, 1.0])
+    assert seen.release_.evaluation.records == "fitted"
     selected = PrivateSelectKBest(k=1, epsilon=3.0).fit(X, X[:, 1])
     assert not hasattr(selected, "scores_")
     with pytest.raises(AttributeError, match="not their scores"):

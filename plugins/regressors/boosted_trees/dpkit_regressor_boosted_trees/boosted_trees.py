@@ -141,6 +141,7 @@ from dpkit_regressor_boosted_trees.line import along, fitted_line
 from dpkit_regressor_boosted_trees.losses import LOSSES, OBJECTIVES, loss_for, softmax
 from dpkit_regressor_boosted_trees.settings import (
     BEATS_MEAN,
+    BEATS_MOST_FREQUENT,
     LINE_SHARE,
     MOST_TREES,
     STEPS,
@@ -254,15 +255,18 @@ class BoostedTreesRegressor:
         return StagePlan(chosen.events, settings=chosen, refusals=refusals)
 
     def forecast(self, plan: StagePlan, request: Request, /) -> tuple[Forecast, ...]:
-        """Return from how many records on trees may be expected to beat the mean; with squared loss."""
+        """Return from how many records on trees may be expected to beat a constant; but for counts."""
         settings = plan.settings_as(BoostedTreesSettings)
-        if settings.loss != "squared":
+        if settings.loss == "poisson":
             return ()
-        needed = BEATS_MEAN / settings.signal(1.0)
+        least, what = BEATS_MOST_FREQUENT, "naming the most frequent class, where there is much to tell"
+        if settings.loss == "squared":
+            least, what = BEATS_MEAN, "the mean of the target, if a line explains about half of the target"
+        needed = least / settings.signal(1.0)
         return (
             Forecast(
-                f"from about {about(needed)} records on, it mostly beats the mean of the target, if a line "
-                "explains about half of the target; how much there is to explain is no public fact",
+                f"from about {about(needed)} records on, it mostly beats {what}; how much there is to "
+                "explain is no public fact",
                 records=needed,
                 remedy="use fewer features, give public bounds, or a larger budget",
             ),

@@ -58,6 +58,9 @@ STABLE = 1.5
 #: The signal from which on trees beat the mean of the target on most tables (``docs/results/trees.md``).
 BEATS_MEAN = 100.0
 
+#: And from which on they beat naming the most frequent class (likewise).
+BEATS_MOST_FREQUENT = 50.0
+
 #: A lower limit on the noisy number of records, so that quotients are finite.
 FEWEST = 10.0
 
