@@ -435,8 +435,9 @@ def require_paid(
 
     why: list[str] = []
     # What a delta pays for a whole unit, its plan has made of the budget's.
-    whole = case.most_records > 1 and isinstance(case, RegressorCase | SelectorCase)
-    delta = case.request.budget.delta if whole else planned_delta(case.plan)
+    delta = planned_delta(case.plan)
+    if case.most_records > 1 and isinstance(case, RegressorCase | SelectorCase):
+        delta = case.request.budget.delta
     if found := unpaid(differ, delta, seed):
         raise CheckFailed(f"{found}, between {case.beside(pair)} ({case.name}): {why[-1]}")
 
