@@ -327,7 +327,7 @@ class FirstOfTies:
     def select(self, scores, plan, meter, /):
         with meter.custom(plan.events[0], proof="none", arithmetic="none") as sampler:
             noise = sampler.discrete_laplace(2, scores.values.size)
-        noisy = np.where(scores.candidates, noise, -(10**6))
+        noisy = np.where(scores.candidates, scores.values + noise, -(10**6))
         return np.argsort(-noisy, kind="stable")[: scores.round.picks].tolist()
 
 
@@ -340,7 +340,7 @@ class TiesAtRandom(FirstOfTies):
 @pytest.mark.slow
 def test_uneven_ties_are_found_by_sampling():
     run_one(TiesAtRandom, "ties_are_broken_evenly")
-    with pytest.raises(CheckFailed, match="among equal scores"):
+    with pytest.raises(CheckFailed, match="equal but for a millionth"):
         run_one(FirstOfTies, "ties_are_broken_evenly")
 
 
