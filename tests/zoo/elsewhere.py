@@ -113,10 +113,10 @@ class LowerBoundTwice(Borrowed):
 
 @lie("neighbors_cannot_be_told_apart", "slow")
 class ResidualsFromZero(Borrowed):
-    """The width of the bounds is charged, for residuals of a model that begins at 0."""
+    """Half of the width of the bounds is charged, as for a model that begins in their middle, and not at 0."""
 
     def moved(self, low, high):
-        return high - low
+        return (high - low) / 2
 
 
 class Kept:
