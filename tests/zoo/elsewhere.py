@@ -113,7 +113,7 @@ class LowerBoundTwice(Borrowed):
 
 @lie("neighbors_cannot_be_told_apart", "slow")
 class ResidualsFromZero(Borrowed):
-    """Half of the width of the bounds is charged, as for a model that begins in their middle, and not at 0."""
+    """Half of the width of the bounds is charged, as for a model that begins in the middle, not at 0."""
 
     def moved(self, low, high):
         return (high - low) / 2
