@@ -149,7 +149,7 @@ class PlannedEvaluation:
     def sentence(self, size: int | None) -> str:
         """Return what will be released, and about how sure it will be of a table of that size."""
         ranked = "accuracy, AUC and calibration" if self.classes == 2 else "accuracy and calibration"
-        measure, known = CAPPED_R2 if self.classes is None else ranked, self.least
+        measure, known = "capped R2" if self.classes is None else ranked, self.least
         told = f"from about {rounded(self.wanted(0.1))} records on it is known to .1 or so"
         if size is not None and known < size:
             told = f"it will be known to {self.known_to(size):.1g} or so"

@@ -187,7 +187,7 @@ def test_a_model_is_scored_on_records_that_are_held_out(dpkit, folder):
     line = ("compose", "line.csv", "--target", "y", "--regressor", "winsorized_least_squares")
     command = (*line, "--evaluate", "0.2", "--epsilon", "4")
     dry = " ".join(dpkit(*command, "--dry-run", "--save", "plan.toml").stdout.split())
-    assert "Evaluation: capped r2 of the model on 20 % of the records, held out by a hash" in dry
+    assert "Evaluation: capped R2 of the model on 20 % of the records, held out by a hash" in dry
     composed = dpkit(*command)
     assert composed.exit_code == 0, composed.output
     assert composed.stdout.index("How good it is") < composed.stdout.index("Model")
