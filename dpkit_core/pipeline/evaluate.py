@@ -205,11 +205,11 @@ def planned_evaluation(
 
 
 def planned_afterwards(
-    schema: Schema, request: Request, wanted: Callable[..., PlannedEvaluation]
+    schema: Schema, request: Request, make: Callable[..., PlannedEvaluation]
 ) -> PlannedEvaluation:
     """Return the plan of an evaluation, in a run of its own or in-sample, which spends the whole request.
 
-    ``wanted`` makes it of classes and events.
+    ``make`` returns it, given classes and events.
 
     Raises
     ------
@@ -221,7 +221,7 @@ def planned_afterwards(
     def events(inverse: float) -> tuple[Gaussian, ...]:
         return score_events(inverse**2, classes, schema.neighboring)
 
-    return wanted(classes=classes, events=events(calibrate_events(events, request)))
+    return make(classes=classes, events=events(calibrate_events(events, request)))
 
 
 def _classes(schema: Schema) -> int | None:

@@ -200,14 +200,14 @@ def plan_evaluation(
     relation = certificate.schema.neighboring
     parts = Assembly(None, None, None, accountant, {})
     by = _named_accountant(parts, relation) or preferred(relation)[0] or fallback(relation)
-    wanted = partial(
+    make = partial(
         PlannedEvaluation,
         held_out=None if which == OTHER else held_out,
         records=which,
         model=model,
         of=of,
     )
-    return _evaluation_plan(certificate.schema, budget, by, wanted)
+    return _evaluation_plan(certificate.schema, budget, by, make)
 
 
 def evaluation_again(
@@ -220,17 +220,17 @@ def evaluation_again(
     held_out = certificate.plan.evaluate
     if held_out is not None:
         held_out = HeldOut(held_out.share, f"{key_of(certificate.schema):016x}")
-    wanted = partial(PlannedEvaluation, held_out=held_out, records=found.records, of=found.of)
-    return _evaluation_plan(certificate.schema, certificate.budget, by, wanted)
+    make = partial(PlannedEvaluation, held_out=held_out, records=found.records, of=found.of)
+    return _evaluation_plan(certificate.schema, certificate.budget, by, make)
 
 
 def _evaluation_plan(
-    schema: Schema, budget: Budget, by: Part[Accountant], wanted: Callable[..., PlannedEvaluation]
+    schema: Schema, budget: Budget, by: Part[Accountant], make: Callable[..., PlannedEvaluation]
 ) -> Plan:
     charging = for_units(by.instance, schema.records_of_a_unit)
     request = Request(schema, len(schema.features), budget, charging, 1, None)
     try:
-        planned = planned_afterwards(schema, request, wanted)
+        planned = planned_afterwards(schema, request, make)
     except (Unsuitable, UnsupportedEvent, CalibrationFailed) as error:
         raise CannotCompose("an evaluation", [str(error)]) from error
     assumptions = [
@@ -387,8 +387,8 @@ class _Drafter:
                 if held_out is not None:
                     evaluation = planned_evaluation(held_out, schema, _planned(stages), request)
                 else:
-                    wanted = partial(PlannedEvaluation, held_out=None, records=FITTED, of_budget=share)
-                    evaluation = planned_afterwards(schema, request, wanted)
+                    make = partial(PlannedEvaluation, held_out=None, records=FITTED, of_budget=share)
+                    evaluation = planned_afterwards(schema, request, make)
             except (Unsuitable, CalibrationFailed) as error:
                 faults.append(f"the evaluation: {error}")
         return _Draft(tuple(stages), evaluation, faults, schema)

@@ -340,7 +340,7 @@ class TiesAtRandom(FirstOfTies):
 @pytest.mark.slow
 def test_uneven_ties_are_found_by_sampling():
     run_one(TiesAtRandom, "ties_are_broken_evenly")
-    with pytest.raises(CheckFailed, match="equal but for a millionth"):
+    with pytest.raises(CheckFailed, match="differ by a millionth"):
         run_one(FirstOfTies, "ties_are_broken_evenly")
 
 

@@ -122,7 +122,7 @@ def check_ties_are_broken_evenly(make: Factory[TopKSelector], trial: Trial) -> E
             require(
                 (low <= upper).all() and (lower <= high).all(),
                 f"features are selected with frequencies {shares} among equal scores, and {others} among "
-                f"scores that are equal but for a millionth ({cases[0].name})",
+                f"scores that differ by a millionth ({cases[0].name})",
             )
     return Evidence("each equally often, or as among nearly equal scores", samples, 1 - trial.error)
 
