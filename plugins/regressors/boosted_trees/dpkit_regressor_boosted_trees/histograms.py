@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 CUT = np.maximum(np.append(CLIPS[0], np.sqrt(CLIPS[1:] * CLIPS[:-1])) - CLIPS[:, np.newaxis], 0.0)
 
 #: How much more may be cut off on one side than on the other, in clips per record, and the deviations of the
-#: noise on that, and on the number of lengths beyond a clip, that are not believed.
+#: noise on that, and on the number of lengths in a stretch of cells, that are not believed.
 SKEW = 0.05
 DOUBTED = 2.0
 
@@ -54,8 +54,20 @@ def released_clip(
     uneven = np.abs(CUT @ (above - below)[:-1])
     skewed = uneven > SKEW * records * CLIPS + DOUBTED * noise * np.linalg.norm(CUT, axis=1)
     # Too large a clip costs far more than too small a one: all noise later on is in proportion to it.
-    beyond = (1 - CLIP_RANK) * records + DOUBTED * noise * np.sqrt(np.arange(1, CLIPS.size + 1))
-    return least_clip(skewed, above + below, beyond)
+    return least_clip(skewed, surely_beyond(above + below, noise), records)
+
+
+def surely_beyond(counts: Vector, noise: float) -> Vector:
+    """Return how many lengths are beyond each clip at least: those in some stretch of cells, less the noise.
+
+    What lengths there are fill few cells, and the noise on the many others hides no fewer than none.
+    """
+    before = np.concatenate([[0.0], np.cumsum(counts[:-1])])
+    ends = np.arange(before.size)
+    cells = np.maximum(ends[1:, np.newaxis] - ends[:-1], 0)
+    within = before[ends[:-1] + cells] - before[:-1]
+    least = (within - DOUBTED * noise * np.sqrt(cells)).max(axis=1)
+    return np.maximum.accumulate(least)
 
 
 def released_sides(learning: Kept[SomeLearner], settings: BoostedTreesSettings, meter: Meter) -> Matrix:
@@ -68,21 +80,15 @@ def _lengths_by_sign(state: Learner) -> Integers:
     return np.array([histogram(np.abs(targets[side]), CLIPS) for side in (targets > 0, targets <= 0)])
 
 
-def least_clip(too_much: npt.NDArray[np.bool_], counts: Vector, beyond: Vector | float) -> float:
-    """Return the larger of two clips: before the first that cuts off too much, and that of ``smallest``."""
-    largest = CLIPS[max(int(too_much.argmax()) - 1, 0)] if too_much.any() else CLIPS[-1]
-    return max(float(largest), smallest(CLIPS, counts, beyond))
+def least_clip(too_much: npt.NDArray[np.bool_], beyond: Vector, records: float) -> float:
+    """Return the clip before the first that cuts off too much, or has too many of the lengths beyond it."""
+    refused = too_much | (beyond > (1 - CLIP_RANK) * records)
+    return float(CLIPS[max(int(refused.argmax()) - 1, 0)] if refused.any() else CLIPS[-1])
 
 
 def histogram(values: Vector, edges: Vector) -> Integers:
     """Return how many values are above the first of falling edges, between it and the second, and so on."""
     return np.bincount(np.searchsorted(-edges, -values, side="left"), minlength=edges.size + 1)
-
-
-def smallest(edges: Vector, counts: Vector, above: Vector | float) -> float:
-    """Return the last of descending edges before one with more than ``above`` values beyond it."""
-    over = np.flatnonzero(np.cumsum(counts)[:-1] > above)
-    return float(edges[max(over[0] - 1, 0) if over.size else -1])
 
 
 def noisy(

@@ -20,6 +20,7 @@ from dpkit_model_trees.drawing import Trees
 from dpkit_regressor_boosted_trees import BoostedTreesRegressor, learning, line
 from dpkit_regressor_boosted_trees.cells import KnownColumn
 from dpkit_regressor_boosted_trees.factor import _products, released_factor
+from dpkit_regressor_boosted_trees.histograms import surely_beyond
 from dpkit_regressor_boosted_trees.learning import Learning
 from dpkit_regressor_boosted_trees.line import ROW_UNITS, Descending, averaged_noise
 from dpkit_regressor_boosted_trees.losses import squared
@@ -28,6 +29,7 @@ from dpkit_regressor_boosted_trees.losses.poisson import PoissonLoss
 from dpkit_regressor_boosted_trees.losses.softmax import SoftmaxLoss
 from dpkit_regressor_boosted_trees.losses.squared import SquaredLoss
 from dpkit_regressor_boosted_trees.settings import (
+    CLIPS,
     DEPTHS,
     LINE_SHARE,
     STEPS,
@@ -562,6 +564,24 @@ def test_a_value_that_most_records_share_does_not_hide_the_others() -> None:
     X[:, 1] = np.where(rng.random(6000) < 0.7, 0.0, X[:, 1])
     release = released(X, y, schema(bounds=False), epsilon=10.0, trees=200)
     assert r_squared(y, release.predict(X)) > 0.9
+
+
+def test_lengths_beyond_a_clip_are_those_of_the_best_stretch_of_cells() -> None:
+    """By brute force; and of 300 lengths in three cells, of which all cells before them tell nothing."""
+    rng = np.random.default_rng(3)
+    counts = rng.normal(0.0, 25.0, CLIPS.size + 1)
+    counts[30:33] += 100
+    expected = [
+        max(
+            counts[first:last].sum() - 2 * 25.0 * (last - first) ** 0.5
+            for last in range(1, k + 1)
+            for first in range(last)
+        )
+        for k in range(1, CLIPS.size + 1)
+    ]
+    found = surely_beyond(counts, 25.0)
+    assert found == pytest.approx(np.maximum(expected, 0.0))
+    assert found[32] > 0.2 * 300 > counts[:33].sum() - 2 * 25.0 * 33**0.5
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -23,7 +23,7 @@ import numpy as np
 
 from dpkit_regressor_boosted_trees.histograms import CUT, least_clip, released_sides
 from dpkit_regressor_boosted_trees.losses.objective import Objective
-from dpkit_regressor_boosted_trees.settings import CLIP_RANK, STEPS
+from dpkit_regressor_boosted_trees.settings import STEPS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -113,4 +113,4 @@ def _clip(
     deviation = settings.multiplier("clip") * settings.histogram_sensitivity * meter.inflation
     noise = deviation * np.linalg.norm(CUT, axis=1)
     too_much = CUT @ above[:-1] > CUT_OFF * records * expected + DOUBTED * noise
-    return least_clip(too_much, above + below, (1 - CLIP_RANK) * records)
+    return least_clip(too_much, np.cumsum(above + below)[:-1], records)
