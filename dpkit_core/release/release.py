@@ -28,12 +28,7 @@ from dpkit_core.protocols import Model
 from dpkit_core.release.certificate import Certificate
 from dpkit_core.release.evaluation import Evaluation
 from dpkit_core.release.kinds import CORE_KINDS, OWN_KINDS, OpaqueModel, canonical, read_model, shown
-from dpkit_core.release.models import (
-    INTERCEPT,
-    LinearModel,
-    RowClippedLinearModel,
-    WinsorizedLinearModel,
-)
+from dpkit_core.release.models import INTERCEPT
 from dpkit_core.release.signing import Signature
 from dpkit_core.text import Section, Shown
 
@@ -41,7 +36,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpkit_core.arrays import Vector
-    from dpkit_core.release.intervals import Intervals
 
 FORMAT = "dpkit-release"
 FORMAT_VERSION = 1
@@ -235,17 +229,18 @@ class Release:
         InvalidRelease
             If there is no model, or it is not linear.
         """
-        if not isinstance(self.model, LinearModel | RowClippedLinearModel | WinsorizedLinearModel):
+        line: Any = self.model
+        if not (hasattr(line, "slopes") and hasattr(line, "level")):
             kind = (
                 "no model" if self.model is None else f"a model of kind {self.model.to_document()['kind']!r}"
             )
             raise InvalidRelease(f"the release has {kind}, and only linear models have coefficients")
-        return {**dict(zip(self.model.features, self.model.slopes, strict=True)), INTERCEPT: self.model.level}
+        return {**dict(zip(line.features, line.slopes, strict=True)), INTERCEPT: line.level}
 
-    def intervals(self, level: float = 0.95) -> Intervals:
+    def intervals(self, level: float = 0.95) -> Any:
         """Return standard errors and intervals of the line's coefficients, from released numbers alone.
 
-        For models of ``winsorized_least_squares``; it costs no budget. ``dpkit_core.release.intervals``
+        For models of ``winsorized_least_squares``; it costs no budget. ``dpkit_model_lines.intervals``
         documents what is estimated, and how.
 
         Raises
@@ -253,9 +248,13 @@ class Release:
         InvalidRelease
             If the model does not keep its noisy moments, or the noise is too large relative to them.
         """
-        from dpkit_core.release.intervals import intervals_of  # noqa: PLC0415 - as with predictions
-
-        return intervals_of(self.model, self.certificate.schema.target.name, level)
+        of_model = getattr(self.usable_model, "intervals", None)
+        if of_model is None:
+            raise InvalidRelease(
+                "there are no intervals for this release: its model does not keep the noisy numbers that it "
+                "was computed from, as models of winsorized_least_squares do"
+            )
+        return of_model(self.certificate.schema.target.name, level)
 
     def to_document(self) -> dict[str, Any]:
         """Return the release as plain data."""

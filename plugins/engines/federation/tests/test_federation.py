@@ -19,6 +19,7 @@ from dpkit_engine_federation import Identity, Participant, Relay, Terms, agree, 
 from dpkit_engine_federation.party import mask_of
 from dpkit_engine_federation.shares import clamped, share_of
 from dpkit_engine_federation.transport import NoAnswer, Void
+from dpkit_model_lines import RowClippedLinearModel
 from dpkit_regressor_adassp import AdasspRegressor
 from scipy import stats
 
@@ -30,7 +31,6 @@ from dpkit_core import (
     Plan,
     Randomness,
     Release,
-    RowClippedLinearModel,
     Schema,
     StagePlan,
     compose,

@@ -27,6 +27,7 @@ from typing import ClassVar
 
 import attrs
 import numpy as np
+from dpkit_model_lines import RowClippedLinearModel
 
 from dpkit_core import (
     AnyDataset,
@@ -36,7 +37,6 @@ from dpkit_core import (
     Neighboring,
     Regressor,
     Request,
-    RowClippedLinearModel,
     StagePlan,
     Vector,
     calibrate_events,

@@ -32,6 +32,7 @@ from typing import ClassVar, Self
 
 import attrs
 import numpy as np
+from dpkit_model_lines import RowClippedLinearModel
 
 from dpkit_core import (
     AnyDataset,
@@ -42,7 +43,6 @@ from dpkit_core import (
     Neighboring,
     Regressor,
     Request,
-    RowClippedLinearModel,
     StagePlan,
     Vector,
     calibrate_events,

@@ -105,6 +105,7 @@ from typing import ClassVar
 
 import attrs
 import numpy as np
+from dpkit_model_lines import WinsorizedLinearModel
 from dpkit_model_trees import ClassTreesModel, Noise, TreesModel
 from dpkit_model_trees.drawing import DEEPEST, Trees, feature_weights
 
@@ -119,7 +120,6 @@ from dpkit_core import (
     Request,
     StagePlan,
     Vector,
-    WinsorizedLinearModel,
     calibrate_events,
 )
 from dpkit_core.mechanisms.fences import MISSED_TARGET, about

@@ -45,6 +45,7 @@ from typing import ClassVar, Protocol, TypeAlias
 
 import attrs
 import numpy as np
+from dpkit_model_lines import WinsorizedLinearModel
 
 from dpkit_core import (
     AnyDataset,
@@ -66,7 +67,6 @@ from dpkit_core import (
     Sum,
     Summable,
     Vector,
-    WinsorizedLinearModel,
     calibrate_events,
 )
 from dpkit_core.arrays import Integers

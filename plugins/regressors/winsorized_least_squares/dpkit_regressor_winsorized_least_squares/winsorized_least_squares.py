@@ -68,7 +68,7 @@ there is never a refusal.
 *7. Spread*, with ``intervals = "robust"``. Of x as in step 5 and r the residual of the line G^-1 h of the
 matrix, without ridge, the sum of (c x) (c x)^T for c = clip(r / C, -1, 1) is released with Gaussian noise.
 |c x|^2 <= 5, so its sensitivity is 5, and 5 sqrt(2) under replace-one (``mechanisms.moments``). With it,
-intervals hold where residuals spread with a feature (``dpkit_core.release.intervals``). C is ``clip_of``.
+intervals hold where residuals spread with a feature (``dpkit_model_lines.intervals``). C is ``clip_of``.
 
 *Privacy.* Steps 1 and 2 are exponential mechanisms, each with its sensitivity in ``mechanisms.fences``; each
 sees columns transformed by earlier releases, record by record, and step 3 is one Gaussian mechanism on rows
@@ -105,6 +105,7 @@ from typing import ClassVar
 
 import attrs
 import numpy as np
+from dpkit_model_lines import NoisyMoments, WinsorizedLinearModel
 
 from dpkit_core import (
     AnyDataset,
@@ -114,13 +115,11 @@ from dpkit_core import (
     Matrix,
     Meter,
     Neighboring,
-    NoisyMoments,
     Refusal,
     Regressor,
     Request,
     StagePlan,
     Vector,
-    WinsorizedLinearModel,
     calibrate_events,
 )
 from dpkit_core.data.sums import State, Summable
