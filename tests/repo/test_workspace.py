@@ -52,7 +52,7 @@ TRANSPORTS = {"flower"}
 # Groups of what a distribution offers besides what it is named for.
 SHIPPED_ALONG = ("recipes", "suites", "generators", "models", "pages", "reports", "remarks", "signers")
 # Imported by name, which does without the kind.
-SHORT = {"check", "kernels", "sklearn"}
+SHORT = {"check", "fences", "kernels", "sklearn"}
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -105,6 +105,7 @@ from typing import ClassVar
 
 import attrs
 import numpy as np
+from dpkit_fences.fences import MISSED_TARGET, about
 from dpkit_model_lines import WinsorizedLinearModel
 from dpkit_model_trees import ClassTreesModel, Noise, TreesModel
 from dpkit_model_trees.drawing import DEEPEST, Trees, feature_weights
@@ -122,7 +123,6 @@ from dpkit_core import (
     Vector,
     calibrate_events,
 )
-from dpkit_core.mechanisms.fences import MISSED_TARGET, about
 from dpkit_core.mechanisms.moments import MOST_RECORDS
 from dpkit_core.privacy.events import Event
 from dpkit_core.validators import positive, whole_number

@@ -22,8 +22,9 @@ from dpkit_regressor_boosted_trees.settings import CLIP_RANK, STEPS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dpkit_fences.fences import Fences
+
     from dpkit_core import AnyDataset, Meter
-    from dpkit_core.mechanisms.fences import Fences
     from dpkit_regressor_boosted_trees.cells import KnownColumn
     from dpkit_regressor_boosted_trees.settings import BoostedTreesSettings
     from dpkit_regressor_boosted_trees.start import Start
