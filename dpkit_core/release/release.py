@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from dpkit_core.data.features import Feature
-from dpkit_core.data.source import ReadOptions
 from dpkit_core.errors import InvalidRelease
 from dpkit_core.files.documents import (
     Fields,
@@ -33,8 +32,6 @@ from dpkit_core.release.signing import Signature
 from dpkit_core.text import Section, Shown
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from dpkit_core.arrays import Vector
 
 FORMAT = "dpkit-release"
@@ -147,58 +144,6 @@ class Release:
             predicted = predicted.copy()
             predicted[lacking] = math.nan
         return predicted
-
-    def predictions(
-        self,
-        data: Any,
-        keep: Sequence[str] = (),
-        *,
-        name: str | None = None,
-        threshold: float | None = None,
-        options: ReadOptions = ReadOptions(),
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield predictions for the records of a table, in batches of Arrow; at least one, if of no records.
-
-        A batch has the columns to keep, then ``prediction``, a number; or, of a category, a column that is
-        named after the target and holds the one that is predicted. Next to a category stand probabilities,
-        in a column ``target=category`` of the positive category or of each class. Missing values are
-        treated as by ``predict``; where there is no prediction, the category is null and the numbers are NaN.
-
-        Parameters
-        ----------
-        data
-            What ``dpkit_core.plugins.sources.open_source`` takes, such as the name of a file. It is read
-            once, and never as a whole.
-        keep
-            Columns to copy from the table, before the predictions.
-        name
-            Another name for the first column.
-        threshold
-            The probability from which on the positive category is predicted; 1/2 by default.
-        options
-            How to read the table, where the table itself does not show it.
-
-        Raises
-        ------
-        InvalidData
-            If the table cannot be read, or lacks a column; or if a record of it cannot be read, after the
-            batches before it.
-        InvalidOption
-            If a column to keep is missing or has the name of a prediction, or there is a threshold but no
-            single category to predict.
-        InvalidRelease
-            If there is no model.
-        """
-        from dpkit_core.release.predictions import (  # noqa: PLC0415 - a release is read without it
-            Columns,
-            predictions,
-            used_features,
-        )
-
-        model, schema = self.usable_model, self.certificate.schema
-        columns = Columns.of(model, schema.target, name, threshold)
-        features = used_features(model, schema.read_with(options))
-        return predictions(self.predict, features, columns, data, keep=keep, options=options)
 
     @property
     def usable_model(self) -> Model:
