@@ -15,6 +15,7 @@ import attrs
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from dpkit_command_verify.replan import replan
 from dpkit_engine_federation import Identity, Participant, Relay, Terms, agree, join, plan_of
 from dpkit_engine_federation.party import mask_of
 from dpkit_engine_federation.shares import clamped, share_of
@@ -55,7 +56,6 @@ from dpkit_core.mechanisms.sums import sums_event
 from dpkit_core.noise.sampler import Sampler
 from dpkit_core.pipeline.meter import StageMeter
 from dpkit_core.pipeline.payment import claim_of
-from dpkit_core.pipeline.planfile import replan
 from dpkit_core.pipeline.policy import Policy
 from dpkit_core.privacy.events import Event, Filtered, PoissonSampled, Repeated, expand
 from dpkit_core.privacy.events import Sequence as InSequence
