@@ -138,7 +138,8 @@ def test_two_distributions_with_one_name_are_both_called_by_their_own(install, d
     install("greet", distribution="dpkit-other", target="other:greet", other=GREETING.replace("hello", "bye"))
     result = dpkit("greet", "you")
     assert result.exit_code == 2
-    assert "write dpkit-greeting:greet or dpkit-other:greet" in result.stderr
+    assert "dpkit-greeting:greet (2.0, " in result.stderr
+    assert "dpkit-other:greet (2.0, " in result.stderr
     assert dpkit("dpkit-other:greet", "you").stdout == "bye you\n"
     shown = dpkit("--help").stdout
     assert "dpkit-greeting:greet" in shown

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from dpkit_core import Release
-from dpkit_core.plugins import environment
+from dpkit_core.plugins import registry
 from dpkit_core.privacy.events import Gaussian
 from dpkit_core.release.certificate import StageEvent
 from dpkit_core.release.verify import TOTALS
@@ -133,9 +133,9 @@ def test_a_bare_core_verifies_the_accountants_whose_sums_it_has(dpkit, release, 
         facts = {"events": events, "accountant": accountant, "parts": parts, "epsilon": total}
         attrs.evolve(found, certificate=attrs.evolve(found.certificate, **facts)).write(release)
     # Without entry points, there is no plugin but the command itself.
-    commands = environment.installed("dpkit.commands")
+    commands = registry.installed("dpkit.commands")
     monkeypatch.setattr(
-        "dpkit_core.plugins.environment.installed",
+        "dpkit_core.plugins.registry.installed",
         lambda group: commands if group == "dpkit.commands" else (),
     )
     done = dpkit("verify", release)
