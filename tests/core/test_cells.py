@@ -239,7 +239,7 @@ def stand_out(rows, sure):
 
 
 def noise_alone(total, columns=10, tables=100):
-    """Yield rows of noise alone, of tables of ten columns and their pools, until there are so many columns."""
+    """Yield rows of noise alone, of tables of ten columns and their pools, for so many columns."""
     rng, size = np.random.default_rng(27), octaves().size - 1
     for _ in range(0, total, tables * columns):
         noise = rng.standard_normal((tables * columns, size), dtype=np.float32)

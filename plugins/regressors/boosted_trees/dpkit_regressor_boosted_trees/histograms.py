@@ -54,13 +54,16 @@ def released_clip(
     uneven = np.abs(CUT @ (above - below)[:-1])
     skewed = uneven > SKEW * records * CLIPS + DOUBTED * noise * np.linalg.norm(CUT, axis=1)
     # Too large a clip costs far more than too small a one: all noise later on is in proportion to it.
-    return least_clip(skewed, surely_beyond(above + below, noise), records)
+    beyond = np.cumsum(above + below)[:-1] - DOUBTED * noise * np.sqrt(np.arange(1, CLIPS.size + 1))
+    clip = least_clip(skewed, beyond, records)
+    # With the smallest, nothing would be learned.
+    return clip if clip > CLIPS[-1] else least_clip(skewed, surely_beyond(above + below, noise), records)
 
 
 def surely_beyond(counts: Vector, noise: float) -> Vector:
     """Return how many lengths are beyond each clip at least: those in some stretch of cells, less the noise.
 
-    What lengths there are fill few cells, and the noise on the many others hides no fewer than none.
+    Of few records, which fill few cells, the noise on all others together would hide all.
     """
     before = np.concatenate([[0.0], np.cumsum(counts[:-1])])
     ends = np.arange(before.size)
