@@ -188,9 +188,9 @@ def test_a_server_that_is_away_ends_a_run_when_patience_is_over(three: Federatio
 def test_what_is_no_message_is_refused_and_the_server_stays(three: Federation) -> None:
     with served(three):
         transport = attrs.evolve(three.transport("north"))
-        for head in ("no json", "[1]", '["1/0", 3]'):
+        for request in (b"no json", b"[1]", b'["1/0", 3]'):
             with pytest.raises(NoAnswer):
-                transport._call("Add", head, b"", 1.0)
+                transport._call("Add", request, 1.0)
         alone = transport.add("1/0", "north", ("north",), bytes(8))
         assert alone == bytes(8)
 
