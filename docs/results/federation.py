@@ -1,13 +1,13 @@
 """Trees of 3, 10, 30 and 100 parties in lock-step; prints the tables of ``s-gbdt.md`` and draws a picture.
 
-    uv run python docs/results/federation.py [--part sgbdt] [--picture FILE.svg] [--smallest]
+    uv run python docs/results/federation.py [--part sgbdt] [--trees 800 --parties 100] [--picture FILE.svg]
 
 Diamonds of docs/data, 3000 (``boosted_trees``: 12 000) for the fit and 6000 others for the score, dealt to
 the parties at random; epsilon 1, delta 1e-6. Every party is a thread of this process, with its own keys,
 masks and noise: seconds are of processor time, of all parties together. Run i has the same public coins, so
 the same random trees, for every number of parties. As many colluders as there are others make *noise per
 party*, as the paper of S-GBDT has it (section IX): each party then adds all the noise. ``--smallest`` shows
-no more than that it runs.
+no more than that it runs. With ``--trees`` each row is one run.
 """
 
 from __future__ import annotations
@@ -106,33 +106,30 @@ class Part:
 
     name: str
     records: int
+    size: str  # the option that says how many trees
     options: dict[str, Any]
-    trees: int
     runs: Callable[[int], int]
     colluders: Callable[[int], tuple[int, ...]]
+    trees: int = 100
 
 
 PARTS = {
     "boosted_trees": Part(
         "boosted_trees",
         12_000,
-        {"trees": 100},
-        100,
+        "trees",
+        {},
         lambda parties: 1 if parties == 100 else 4,
         lambda parties: (0, 1, parties // 3, parties - 1),
     ),
     "sgbdt": Part(
         "sgbdt",
         3000,
-        {"rounds": 100, "noise": "gaussian"},
-        100,
+        "rounds",
+        {"noise": "gaussian"},
         lambda parties: 2,
         lambda parties: (1, parties - 1),
     ),
-}
-SMALLEST = {
-    "boosted_trees": attrs.evolve(PARTS["boosted_trees"], options={"trees": 3}, trees=3),
-    "sgbdt": attrs.evolve(PARTS["sgbdt"], options={"rounds": 3, "noise": "gaussian"}, trees=3),
 }
 
 
@@ -157,17 +154,22 @@ def main() -> None:
     """Print the table of a part, and draw it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--part", choices=PARTS, default="boosted_trees")
+    parser.add_argument("--trees", type=int)
+    parser.add_argument("--parties", type=int, nargs="+", default=[3, 10, 30, 100])
     parser.add_argument("--picture", type=Path)
     parser.add_argument("--smallest", action="store_true")
     given = parser.parse_args()
-    smallest, part = given.smallest, (SMALLEST if given.smallest else PARTS)[given.part]
+    smallest, part = given.smallest, PARTS[given.part]
+    if trees := 3 if smallest else given.trees:
+        part = attrs.evolve(part, trees=trees, runs=lambda parties: 1)
     schema = Schema.read(DATA / "diamonds.schema.toml")
     table = Dataset.from_source(open_source(DATA / "diamonds.parquet"), schema)
     order = np.random.default_rng(0).permutation(table.records)
     few = 1200 if smallest else part.records
     places = order[:few], order[-6000:]
     fit, score = (attrs.evolve(table, X=table.X[rows], y=table.y[rows]) for rows in places)
-    plan = compose(regressor=part.name, options={"regressor": part.options}).plan(schema, BUDGET)
+    options = {"regressor": {part.size: part.trees, **part.options}}
+    plan = compose(regressor=part.name, options=options).plan(schema, BUDGET)
 
     def r2(release: Release) -> float:
         return float(1 - np.square(release.predict(score.X) - score.y).mean() / score.y.var())
@@ -184,7 +186,7 @@ def main() -> None:
             least=parties,
             patience=600.0,
         )
-        agreed, runs, begun = plan_of(terms), 1 if smallest else part.runs(parties), time.process_time()
+        agreed, runs, begun = plan_of(terms), part.runs(parties), time.process_time()
         for run in range(runs):
             release, sent = together(agreed, terms, keys, dealt(fit, parties, rng), run)
             found.append(r2(release))
@@ -193,7 +195,7 @@ def main() -> None:
     print("| parties | colluders | R² | noise | bytes a tree | seconds a tree |")
     print("|---|---|---|---|---|---|")
     scores: dict[tuple[int, int], list[float]] = {}
-    for parties in (1, 3) if smallest else (1, 3, 10, 30, 100):
+    for parties in (1, 3) if smallest else (1, *given.parties):
         for colluders in (0,) if parties == 1 else dict.fromkeys(part.colluders(parties)):
             found, sent, seconds = fitted(parties, colluders)
             scores[parties, colluders] = found

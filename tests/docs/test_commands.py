@@ -37,8 +37,6 @@ PAGES = [
     *sorted(ROOT.glob("docs/**/*.md")),
     *sorted(ROOT.glob("plugins/*/*/README.md")),
 ]
-# Whose program needs terms, keys and mailboxes: its own tests run it.
-FLOWER = ROOT / "plugins/engines/flower/README.md"
 AUTHORS = {
     ROOT / "docs/howto/publish-a-scorer.md": (),
     ROOT / "docs/howto/publish-a-source.md": (),
@@ -126,7 +124,7 @@ def case(page: Path) -> Any:
 
 @pytest.mark.parametrize(
     "page",
-    [case(page) for page in PAGES if page not in {CONTRIBUTING, FLOWER, *AUTHORS} and any(blocks(page))],
+    [case(page) for page in PAGES if page not in {CONTRIBUTING, *AUTHORS} and any(blocks(page))],
 )
 def test_blocks_of_a_page_run_in_order(page: Path, folder: Path) -> None:
     env = environment(Path(sys.executable).parent)

@@ -155,9 +155,7 @@ def test_a_cycle_is_found_wherever_it_is_closed(tmp_path: Path, source: str) -> 
 
 @each_plugin
 def test_plugins_import_none_of_each_other_but_models_and_libraries(folder: Path) -> None:
-    # A transport is one of federations.
-    served = [ROOT / "plugins/engines/federation"] if folder.name == "flower" else []
-    places = (folder, *served, *ROOT.glob("plugins/models/*"), *ROOT.glob("plugins/libraries/*"))
+    places = (folder, *ROOT.glob("plugins/models/*"), *ROOT.glob("plugins/libraries/*"))
     own = {path.name for place in places for path in place.glob("dpkit_*")}
     for path in sources(folder):
         for module, _ in (*imports(path), *imports_by_name(path)):

@@ -47,8 +47,6 @@ COMPILED = {
 }
 # What is reached by a command of its name, and not by that of its kind.
 COMMANDS = {"federation": "federate"}
-# What another distribution is handed from Python.
-TRANSPORTS = {"flower"}
 # Groups of what a distribution offers besides what it is named for.
 SHIPPED_ALONG = ("recipes", "suites", "generators", "models", "pages", "reports", "remarks", "signers")
 # Imported by name, which does without the kind.
@@ -97,7 +95,7 @@ def test_pyproject_has_the_standard_shape(folder: Path, root: dict[str, Any]) ->
         assert project["entry-points"].pop("dpkit.commands") == {
             COMMANDS[folder.name]: f"{package(folder)}.command:{COMMANDS[folder.name]}"
         }
-    if folder.parent.name in LIBRARIES or folder.name in {*COMMANDS, *TRANSPORTS}:
+    if folder.parent.name in LIBRARIES or folder.name in COMMANDS:
         assert not project.pop("entry-points", {})
         project["entry-points"] = {f"dpkit.{folder.parent.name}": {folder.name: package(folder)}}
     own = project["entry-points"][f"dpkit.{folder.parent.name}"]

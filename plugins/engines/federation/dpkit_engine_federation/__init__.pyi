@@ -4,6 +4,7 @@ from .joining import agree as agree
 from .joining import join as join
 from .joining import plan_of as plan_of
 from .keys import Identity as Identity
+from .mailbox import MailboxTransport as MailboxTransport
 from .network import GrpcTransport as GrpcTransport
 from .network import serving as serving
 from .party import Participant as Participant

@@ -22,7 +22,9 @@ from dpkit_core.commands.options import (
 
 if TYPE_CHECKING:
     from dpkit_core import AnyDataset, Plan, Release
+    from dpkit_engine_federation.keys import Identity
     from dpkit_engine_federation.terms import Terms
+    from dpkit_engine_federation.transport import Transport
 
 federate = typer.Typer(help="Fit one model to the records of several parties.", no_args_is_help=True)
 
@@ -152,6 +154,13 @@ def join(
         str | None,
         typer.Option(metavar="HOST:PORT", help="Where the server is, if not where TERMS say."),
     ] = None,
+    mailbox: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Reach the others by files in this empty folder, which somebody else carries: no server.",
+        ),
+    ] = None,
     wait: WaitOption = 600.0,
     ledger: LedgerOptions,
     reading: ReadingOptions,
@@ -162,7 +171,8 @@ def join(
     """Join the federation of TERMS with the records in DATA.
 
     Prints the terms and asks before anything is sent. All parties end with one model, and each with a
-    certificate of its own. The whole plan is charged when all have met.
+    certificate of its own. The whole plan is charged when all have met. With a mailbox, --wait is for
+    each answer.
 
     Exit codes as for compose.
     """
@@ -171,11 +181,10 @@ def join(
     from dpkit_core.pipeline.request import agreed_on
     from dpkit_engine_federation import joining
     from dpkit_engine_federation.keys import Identity
-    from dpkit_engine_federation.network import GrpcTransport
     from dpkit_engine_federation.terms import Terms
 
     agreed, identity = Terms.read(terms), Identity.read(key)
-    transport = GrpcTransport(agreed, identity, wait=wait, address=server or "", report=note)
+    transport = _transport(agreed, identity, mailbox=mailbox, server=server, wait=wait)
     planned = joining.plan_of(agreed)
     paid_by = ledger.payer(planned.budget)
     with outputs(output, force=force, inputs=(terms, key, data)) as files:
@@ -190,6 +199,22 @@ def join(
             )
 
         execute(found, files, seed=None, format=format, paid_by=paid_by, sign=ledger.sign, run=run)
+
+
+def _transport(
+    terms: Terms, identity: Identity, *, mailbox: Path | None, server: str | None, wait: float
+) -> Transport:
+    from dpkit_core.errors import InvalidOption
+
+    if mailbox is None:
+        from dpkit_engine_federation.network import GrpcTransport
+
+        return GrpcTransport(terms, identity, wait=wait, address=server or "", report=note)
+    from dpkit_engine_federation.mailbox import MailboxTransport
+
+    if server is not None:
+        raise InvalidOption(f"--mailbox {mailbox} and --server {server} are two ways to the others; give one")
+    return MailboxTransport(mailbox, patience=wait)
 
 
 def _require_agreement(terms: Terms, plan: Plan, digest: str | None) -> None:

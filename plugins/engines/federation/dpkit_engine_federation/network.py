@@ -6,7 +6,6 @@ come, or leave, for another. Certificates are made by the keys of the terms (``k
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from dpkit_core.errors import InvalidOption
 from dpkit_engine_federation.keys import Identity, anchor, certified, fingerprint
 from dpkit_engine_federation.terms import Terms
 from dpkit_engine_federation.transport import CLOSING, NoAnswer, Relay, Void
+from dpkit_engine_federation.wire import answered, asked, read_meeting, read_total
 
 _SERVICE = "dpkit.federation.Relay"
 _SERVER = "server"
@@ -98,14 +98,13 @@ def serving(
 
 
 def _methods(relay: Relay, parties: dict[str, str]) -> Any:
-    def method(answer: Callable[[str, Any, bytes], bytes]) -> Any:
+    def method(call: str) -> Any:
         def handle(request: bytes, context: Any) -> bytes:
             name = certified(context.auth_context()["x509_pem_cert"][0], parties)
             if name is None:
                 context.abort(grpc.StatusCode.PERMISSION_DENIED, "the certificate is not of a party")
             try:
-                head, _, message = request.partition(b"\n")
-                return answer(str(name), json.loads(head), message)
+                return answered(relay, call, str(name), request)
             except NoAnswer:
                 context.abort(grpc.StatusCode.ABORTED, "left out")
             except (ValueError, TypeError):
@@ -114,28 +113,8 @@ def _methods(relay: Relay, parties: dict[str, str]) -> Any:
 
         return grpc.unary_unary_rpc_method_handler(handle)
 
-    def meet(name: str, head: Any, message: bytes) -> bytes:
-        phase, members = head
-        answer = relay.meet(str(phase), name, [str(member) for member in members], message)
-        if isinstance(answer, Void):
-            return _void(answer)
-        return b"M" + json.dumps({other: said.hex() for other, said in answer.items()}).encode()
-
-    def add(name: str, head: Any, message: bytes) -> bytes:
-        room, members = head
-        answer = relay.add(str(room), name, [str(member) for member in members], message)
-        return _void(answer) if isinstance(answer, Void) else b"S" + answer
-
-    def leave(name: str, head: Any, message: bytes) -> bytes:
-        relay.leave(name)
-        return b""
-
-    calls = {"Meet": method(meet), "Add": method(add), "Leave": method(leave)}
+    calls = {call.capitalize(): method(call) for call in ("meet", "add", "leave")}
     return grpc.method_handlers_generic_handler(_SERVICE, calls)
-
-
-def _void(answer: Void) -> bytes:
-    return b"V" + json.dumps(answer.present).encode()
 
 
 @attrs.define(eq=False)
@@ -186,38 +165,28 @@ class GrpcTransport:
     ) -> Mapping[str, bytes] | Void:
         """As ``Transport.meet`` says."""
         patience = self.terms.patience if phase == CLOSING else self.wait
-        kind, body = self._call("Meet", json.dumps([phase, members]), message, patience)
-        if kind == b"V":
-            return Void(tuple(_texts(body)))
-        said = _json(body)
-        if kind != b"M" or not isinstance(said, dict):
-            raise _unreadable()
-        return {str(other): _bytes(text) for other, text in said.items()}
+        return read_meeting(self._call("Meet", asked(phase, members, message), patience))
 
     def add(self, room: str, name: str, members: Sequence[str], message: bytes, /) -> bytes | Void:
         """As ``Transport.add`` says."""
-        kind, body = self._call("Add", json.dumps([room, members]), message, self.terms.patience)
-        if kind not in (b"V", b"S"):
-            raise _unreadable()
-        return body if kind == b"S" else Void(tuple(_texts(body)))
+        return read_total(self._call("Add", asked(room, members, message), self.terms.patience))
 
     def leave(self, name: str, /) -> None:
         """As ``Transport.leave`` says; nobody is waited for."""
         with suppress(grpc.RpcError):
-            self._channel.unary_unary(f"/{_SERVICE}/Leave")(b"null\n", timeout=2.0)
+            self._channel.unary_unary(f"/{_SERVICE}/Leave")(b"", timeout=2.0)
         self._channel.close()
 
-    def _call(self, method: str, head: str, message: bytes, patience: float) -> tuple[bytes, bytes]:
+    def _call(self, method: str, request: bytes, patience: float) -> bytes:
         call = self._channel.unary_unary(f"/{_SERVICE}/{method}")
         until, told = time.monotonic() + patience, False
         while True:
             try:
                 # The server answers when the patience of those who came first is over; then it is away.
                 left = max(until - time.monotonic(), 0.0) + 10.0
-                answer = call(head.encode() + b"\n" + message, timeout=left)
-                return answer[:1], answer[1:]
+                return bytes(call(request, timeout=left))
             except grpc.RpcError as error:
-                if error.code() is grpc.StatusCode.ABORTED and head.startswith('["hello"'):
+                if error.code() is grpc.StatusCode.ABORTED and request.startswith(b'["hello"'):
                     raise NoAnswer(
                         "the server has begun a run of these terms, with something else of this party or "
                         "without it. Whoever runs it ends it and starts it again; if it then says that it "
@@ -250,28 +219,3 @@ class GrpcTransport:
             f"the server at {self.address} is away, or its terms do not name this party's key "
             f"{fingerprint(self.identity.public)}"
         )
-
-
-def _unreadable() -> NoAnswer:
-    return NoAnswer("the server sends what cannot be read")
-
-
-def _json(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except ValueError:
-        raise _unreadable() from None
-
-
-def _texts(body: bytes) -> list[str]:
-    found = _json(body)
-    if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
-        raise _unreadable()
-    return found
-
-
-def _bytes(text: object) -> bytes:
-    try:
-        return bytes.fromhex(str(text))
-    except ValueError:
-        raise _unreadable() from None

@@ -2,7 +2,8 @@ r"""One party of a federation: what it sends, and what that tells.
 
 *Beginning.* Each party draws an X25519 key for this run alone, commits to a seed of public coins, and signs
 both with the digest of the terms by its key (Ed25519), which is in the terms. Then all open their seeds, and
-sign that they have met by these keys: so nobody is charged for a run with the messages of an earlier one.
+sign that they have met by these keys, its own among them: so nobody is charged for a run with the messages
+of an earlier one.
 Who opens last can stop and begin again, so joint coins can be chosen: they are public by contract
 (``Meter.coins``), and nothing that must be secret is drawn from them.
 
@@ -103,7 +104,13 @@ class Participant(Uncopyable):
         secret = X25519PrivateKey.generate()
         opening = os.urandom(_SALT) + (os.urandom(_SEED) if seed is None else seed.to_bytes(_SEED, "big"))
         said = secret.public_key().public_bytes_raw() + hashlib.sha256(opening).digest()
-        hellos = self._met("hello", said + identity.sign(self._hello(name, said)))
+        hello = said + identity.sign(self._hello(name, said))
+        hellos = self._met("hello", hello)
+        # Who signs next that they have met by these has met this party in this run, whose key is among them.
+        if hellos[name] != hello:
+            raise Declined(
+                "what this party said is not what came back: it is of another run. Nothing is spent"
+            )
         keys = {other: self._checked(other, hellos[other]) for other in self._members}
         self._hellos = _digest(hellos[other] for other in self._members)
         self._secrets = {

@@ -690,16 +690,18 @@ class Recording(Relay):
         return answer
 
 
-def test_what_parties_said_in_another_run_makes_nobody_begin_one_alone() -> None:
+@pytest.mark.parametrize(("whole", "objection"), [(False, "plays back"), (True, "of another run")])
+def test_what_parties_said_in_another_run_makes_nobody_begin_one_alone(whole: bool, objection: str) -> None:
+    """Neither with what this party says now among it, nor with what it said then."""
     key = {name: Identity() for name in NAMES}
     terms, server = terms_of(planned("adassp"), key), Recording(NAMES, 30.0)
     assert come_all(dict.fromkeys(NAMES, terms), key, server) == {}
 
     class PlayedBack(Relay):
         def meet(self, phase: str, name: str, members: Sequence[str], message: bytes, /) -> Any:
-            return {**server.said[phase], name: message}
+            return server.said[phase] if whole else {**server.said[phase], name: message}
 
-    with pytest.raises(Declined, match="plays back"):
+    with pytest.raises(Declined, match=objection):
         Participant(terms, "north", key["north"], PlayedBack(NAMES, 1.0))
 
 

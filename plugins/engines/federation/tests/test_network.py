@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -91,10 +92,10 @@ def federation(folder: Path, part: str = "boosted_trees", *, trees: int = 4, **o
 
 
 @contextmanager
-def served(found: Federation, reports: list[str] | None = None) -> Iterator[Any]:
+def served(found: Federation, reports: list[str] | None = None, wait: float = 30.0) -> Iterator[Any]:
     said = [] if reports is None else reports
     address = found.terms.address
-    with serving(found.terms, found.keys["server"], listen=address, wait=30.0, report=said.append) as server:
+    with serving(found.terms, found.keys["server"], listen=address, wait=wait, report=said.append) as server:
         yield server[0]
 
 
@@ -188,9 +189,9 @@ def test_a_server_that_is_away_ends_a_run_when_patience_is_over(three: Federatio
 def test_what_is_no_message_is_refused_and_the_server_stays(three: Federation) -> None:
     with served(three):
         transport = attrs.evolve(three.transport("north"))
-        for head in ("no json", "[1]", '["1/0", 3]'):
+        for request in (b"no json", b"[1]", b'["1/0", 3]'):
             with pytest.raises(NoAnswer):
-                transport._call("Add", head, b"", 1.0)
+                transport._call("Add", request, 1.0)
         alone = transport.add("1/0", "north", ("north",), bytes(8))
         assert alone == bytes(8)
 
@@ -330,40 +331,88 @@ def test_three_processes_and_a_server_release_one_model(tmp_path: Path) -> None:
 
 # Who dies when
 
-VICTIM = r"""
-import os, sys, threading, time
+# Starts victims by forking, so that each is a process of its own and none imports everything again.
+NURSERY = r"""
+import os, signal, sys, tempfile
 from pathlib import Path
-import numpy as np
-sys.path.insert(0, sys.argv[5])
+sys.path.insert(0, sys.argv[1])
 import test_network as here
-from dpkit_core.ledger.ledger import Ledger
+with tempfile.TemporaryDirectory() as folder:
+    here.federation(Path(folder))
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+for line in sys.stdin:
+    if os.fork() == 0:
+        try:
+            here.be_killed(*line.split())
+        finally:
+            os._exit(1)
+"""
 
-folder, at, when, name = Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
-terms = here.Terms.read(folder / "terms.toml")
-key = here.Identity.read(folder / f"{name}.key")
 
-class Dying(here.GrpcTransport):
-    def meet(self, phase, *rest):
-        return self.die(phase, lambda: super(Dying, self).meet(phase, *rest))
-    def add(self, room, *rest):
-        return self.die(room, lambda: super(Dying, self).add(room, *rest))
-    def die(self, where, call):
-        if where != at:
+class Dying(GrpcTransport):
+    """Of a party that stops before a step, or while it is done, until it is killed."""
+
+    at: str = ""
+    when: str = ""
+
+    def meet(self, phase: str, name: str, members: Sequence[str], message: bytes, /) -> Any:
+        return self.step(phase, lambda: super(Dying, self).meet(phase, name, members, message))
+
+    def add(self, room: str, name: str, members: Sequence[str], message: bytes, /) -> Any:
+        return self.step(room, lambda: super(Dying, self).add(room, name, members, message))
+
+    def step(self, step: str, call: Callable[[], Any]) -> Any:
+        if step != self.at:
             return call()
-        if when == "after":
-            threading.Thread(target=call, daemon=True).start()
-            time.sleep(0.5)
+        if self.when == "after":
+            thread = threading.Thread(target=call, daemon=True)
+            thread.start()
+            thread.join(0.5)  # it is sent by then, and what is answered is not read
         os.write(1, b"here\n")  # what a part at work prints goes elsewhere
         time.sleep(60)
+        return None
 
-found = here.Federation(folder, {}, terms)
-here.plan_of(terms)
-os.write(1, b"ready\n")
-here.join(
-    found.data(name), terms, identity=key, transport=Dying(terms, key, 30.0),
-    paid_by=Ledger.open(str(folder / f"{name}.ledger")).payer("table"),
-)
-"""
+
+def be_killed(path: str, at: str, when: str, name: str) -> None:
+    """Be a party until a step: one of the transport, the charge, or the writing of the release."""
+    folder = Path(path)
+    terms, key = Terms.read(folder / "terms.toml"), Identity.read(folder / f"{name}.key")
+    transport = Dying(terms, key, 30.0)
+    transport.at, transport.when = at, when
+    reserve = Ledger.reserve
+    Ledger.reserve = lambda *given: transport.step("charge", lambda: reserve(*given))  # type: ignore[method-assign]
+    found = Federation(folder, {}, terms)
+    plan_of(terms)
+    os.write(1, f"{os.getpid()}\n".encode())
+    paid_by = Ledger.open(str(folder / f"{name}.ledger")).payer("table")
+    release = join(found.data(name), terms, identity=key, transport=transport, paid_by=paid_by)
+    transport.step("release", lambda: release.write(folder / f"{name}.json"))
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[subprocess.Popen[str]]:
+    words = (sys.executable, "-c", NURSERY, Path(__file__).parent)
+    with process(*words, stdin=subprocess.PIPE) as started:
+        yield started
+        assert started.stdin is not None
+        started.stdin.close()
+
+
+def victim(nursery: subprocess.Popen[str], *words: object) -> Callable[[], None]:
+    """Start a party; return what kills it where it is to be."""
+    assert nursery.stdin is not None
+    assert nursery.stdout is not None
+    print(*words, file=nursery.stdin, flush=True)
+    number = nursery.stdout.readline()
+    assert number.strip().isdigit(), number
+
+    def killed() -> None:
+        assert nursery.stdout is not None
+        line = nursery.stdout.readline()
+        assert line == "here\n", line
+        os.kill(int(number), signal.SIGKILL)
+
+    return killed
 
 
 def rooms_of(found: Federation) -> int:
@@ -380,55 +429,75 @@ def honest(found: Federation, name: str, made: dict[str, Ledger], transport: Any
     )
 
 
+# Who is charged, by where a party dies.
+NOBODY, OTHERS, ALL = "nobody", "others", "all"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("at", "when"),
+    ("at", "when", "ends"),
     [
-        ("hello", "before"),
-        ("hello", "after"),
-        ("seeds", "before"),
-        ("seeds", "after"),
-        ("1/0", "before"),
-        ("3/0", "after"),
-        ("last", "after"),
-        ("closing", "before"),
+        ("hello", "before", NOBODY),
+        ("hello", "after", NOBODY),
+        ("seeds", "before", NOBODY),
+        ("seeds", "after", OTHERS),
+        ("charge", "before", OTHERS),
+        ("charge", "after", ALL),
+        ("1/0", "before", ALL),
+        ("2/0", "before", ALL),  # after a total, before the next round
+        ("3/0", "after", ALL),  # the mask is sent, the total not read
+        ("last", "after", ALL),
+        ("closing", "before", ALL),
+        ("closing", "after", ALL),
+        ("release", "before", ALL),
+        ("release", "after", ALL),
     ],
 )
 def test_a_party_that_is_killed_is_left_out_and_everybody_is_charged_once(
-    tmp_path: Path, at: str, when: str
+    tmp_path: Path, nursery: subprocess.Popen[str], at: str, when: str, ends: str
 ) -> None:
     """But who has only met the others, and died before it was charged: it has sent nothing of its records."""
-    found = federation(tmp_path, patience=6.0)
+    found = federation(tmp_path, patience=3.0)
     made = ledgers(found)
-    room = at if at != "last" else f"{rooms_of(found) - 1}/0"  # one event is the spare attempt
-    script = tmp_path / "victim.py"
-    script.write_text(VICTIM)
-    words = [sys.executable, script, tmp_path, room, when, "west", Path(__file__).parent]
-    with serve(found) as server, process(*words) as victim:
-        up(server)
-        assert victim.stdout is not None
-        line = victim.stdout.readline()
-        assert line == "ready\n", line + victim.stdout.read()
-
-        def killed() -> None:
-            assert victim.stdout is not None
-            line = victim.stdout.readline()
-            assert line == "here\n", line + victim.stdout.read()
-            os.kill(victim.pid, signal.SIGKILL)
-
+    step = at if at != "last" else f"{rooms_of(found) - 1}/0"  # one event is the spare attempt
+    with served(found, wait=4.0):
+        killed = victim(nursery, tmp_path, step, when, "west")
         north, south, error = at_once(honest(found, "north", made), honest(found, "south", made), killed)
-    assert error is None
+        assert error is None
+        # Started again, it is no party of this run, which goes on, or has ended, without it.
+        with pytest.raises(Declined, match=r"has begun a run|did not come"):
+            honest(found, "west", made)()
     charged = [len(charges(Ledger.open(str(tmp_path / f"{name}.ledger")))) for name in NAMES]
-    if at == "hello" or (at, when) == ("seeds", "before"):
+    assert charged == {NOBODY: [0, 0, 0], OTHERS: [1, 1, 0], ALL: [1, 1, 1]}[ends]
+    assert (tmp_path / "west.json").exists() is ((at, when) == ("release", "after"))
+    if ends == NOBODY:
         assert isinstance(north, Declined), repr(north)
         assert isinstance(south, Declined), repr(south)
-        assert charged == [0, 0, 0]
-    else:
-        assert model(north) == model(south)
-        assert charged == [1, 1, int(at != "seeds")]
-        assert north.certificate.epsilon <= 2.0
-        compared = north.certificate.arithmetic[-1]
-        assert ("west released was not compared" in compared) is (at in {"last", "closing"})
+        return
+    assert model(north) == model(south)
+    assert north.certificate.epsilon <= 2.0
+    compared = north.certificate.arithmetic[-1]
+    assert ("west released was not compared" in compared) is (
+        (at, when) in {("last", "after"), ("closing", "before")}
+    )
+    if at == "release" or (at, when) == ("closing", "after"):
+        assert "3 parties computed the same release" in compared
+
+
+@pytest.mark.slow
+def test_a_party_killed_in_a_repeated_attempt_ends_a_run_that_needs_it(
+    tmp_path: Path, nursery: subprocess.Popen[str]
+) -> None:
+    found = federation(tmp_path, patience=3.0)
+    made = ledgers(found)
+    with served(found):
+        west = victim(nursery, tmp_path, "3/0", "before", "west")
+        south = victim(nursery, tmp_path, "3/1", "before", "south")
+        north, *errors = at_once(honest(found, "north", made), lambda: (west(), south()))
+    assert errors == [(None, None)]
+    assert isinstance(north, EngineFailed), repr(north)
+    assert "south did not answer in time; 1 parties are left" in str(north)
+    assert [len(charges(Ledger.open(str(tmp_path / f"{name}.ledger")))) for name in NAMES] == [1, 1, 1]
 
 
 class Watched(GrpcTransport):
@@ -453,12 +522,15 @@ class Watched(GrpcTransport):
     ("at", "again"),
     [
         ("hello", False),
+        ("hello", True),
         ("seeds", False),
+        ("seeds", True),
         ("1/0", False),
         ("3/0", False),
         ("3/0", True),
         ("last", False),
         ("closing", False),
+        ("closing", True),
     ],
 )
 def test_a_server_that_is_killed_ends_the_run_unless_it_is_back_in_time(
@@ -483,7 +555,7 @@ def test_a_server_that_is_killed_ends_the_run_unless_it_is_back_in_time(
                 up(second[0].__enter__())
 
         def watched(name: str) -> Watched:
-            watching = Watched(found.terms, found.keys[name], 3.0)
+            watching = Watched(found.terms, found.keys[name], 20.0 if again else 3.0)
             watching.at = at if at != "last" else f"{rooms_of(found) - 1}/0"
             watching.strike = strike if name == "north" else others.release
             return watching
@@ -503,4 +575,4 @@ def test_a_server_that_is_killed_ends_the_run_unless_it_is_back_in_time(
         kind = Declined if at in {"hello", "seeds"} else EngineFailed
         assert all(isinstance(end, kind) for end in ends), ends
         assert all("is away" in str(end) for end in ends), ends
-    assert charged == [0 if at in {"hello", "seeds"} else 1] * 3
+    assert charged == [0 if at in {"hello", "seeds"} and not again else 1] * 3

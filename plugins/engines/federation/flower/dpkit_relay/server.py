@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from dpkit_engine_federation import Relay
-from dpkit_engine_flower.mail import answered
+from dpkit_engine_federation.mailbox import replied
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.serverapp import Grid, ServerApp
 
@@ -49,7 +49,7 @@ def main(grid: Grid, context: Context) -> None:
             if int(said["number"]) == number:
                 continue
             number = int(said["number"])
-            answer = answered(relay, name, bytes(said["message"]))
+            answer = replied(relay, name, bytes(said["message"]))
             if answer == b"":  # it has left
                 return
         relay.leave(name)

@@ -1,3 +1,3 @@
 """What Flower runs is imported where Flower is, which is an environment of its own."""
 
-collect_ignore = ["app"]
+collect_ignore = ["flower"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpkit_engine_flower.mail import collected, delivered
+from dpkit_engine_federation.mailbox import collected, delivered
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
