@@ -392,7 +392,7 @@ class Dataset:
         blocks = self._blocks(what.records_at_once(len(self.features)))
         return total(what, self.records, shares(what.of, blocks))
 
-    def keep(self, make: Callable[[Block], State], /) -> KeptHere[State]:
+    def keep(self, make: Callable[[Block], State], /) -> Kept[State]:
         """Keep something of each record, in memory from now on."""
         blocks = partial(self._blocks, rows_kept(len(self.features)))
         return KeptHere.of(blocks, make, self.records, held=True)

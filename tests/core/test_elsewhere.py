@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dpkit_core import Dataset, Randomness, Schema, StagePlan, StreamedDataset
-from dpkit_core.data.kept import KeptElsewhere, Placed
+from dpkit_core.data.kept import KeptElsewhere, KeptHere, Placed
 from dpkit_core.data.sums import Block, Sum
 from dpkit_core.errors import PlanViolation
 from dpkit_core.mechanisms.sums import Sums, sums_event
@@ -66,7 +66,9 @@ class Parts:
     def sum(self, what: Sum[Any], /) -> Any:
         totals = []
         for start, data in self.parts:
-            kept = data.keep(itself).placed(start)
+            here = data.keep(itself)
+            assert isinstance(here, KeptHere)
+            kept = here.placed(start)
             for change in self.changes:
                 kept.change(change)
             totals.append(kept.sum(what))

@@ -30,7 +30,7 @@ from distributed.comm.core import CommClosedError
 
 from dpkit_core import Dataset
 from dpkit_core.data.engine import Untruncated, answered
-from dpkit_core.data.kept import KeptElsewhere, Placed
+from dpkit_core.data.kept import KeptElsewhere, KeptHere, Placed
 from dpkit_core.data.source import tried
 from dpkit_core.data.sums import State, Sum, total
 from dpkit_core.data.units import Attendance, truncated
@@ -367,7 +367,9 @@ def _share_of_state(
     if held is None or not question.first <= held.seen <= last:
         if question.make is None:
             return None
-        held = _HELD[key] = _Held(data.select(columns).keep(question.make).placed(question.start), 0)
+        kept = data.select(columns).keep(question.make)
+        assert isinstance(kept, KeptHere)  # as the part is in this process
+        held = _HELD[key] = _Held(kept.placed(question.start), 0)
     with held.lock:
         for change in question.changes[held.seen - question.first :]:
             held.kept.change(change)
