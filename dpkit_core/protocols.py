@@ -516,8 +516,8 @@ class Meter(Protocol):
     ) -> npt.NDArray[np.float64]:
         """Return the same of what is kept of records, which may be elsewhere.
 
-        A round that is sampled or filtered needs the records in this process, where the meter's coins and
-        accounts are. A plan of one is refused for records that an engine has.
+        Where they are elsewhere, the rounds of one filter are of what one ``keep`` returned: accounts are
+        beside it.
 
         Parameters
         ----------

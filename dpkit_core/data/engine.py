@@ -43,6 +43,11 @@ class Elsewhere(AnyDataset, Protocol):
         ...
 
     @property
+    def samples(self) -> bool:
+        """As ``Engine`` says."""
+        ...
+
+    @property
     def dashboard(self) -> str | None:
         """The address of a page that shows what the engine is doing, if it has one."""
         ...
@@ -85,9 +90,13 @@ class Engine(Protocol):
     units
         Whether it keeps, of each unit of the schema, the records that ``dpkit_core.data.units`` says, though
         they may be in several places. Else a schema with a unit is refused in the plan.
+    samples
+        Whether what it keeps is a ``KeptElsewhere``, which has the places of records, for coins and accounts.
+        Else rounds that are sampled or filtered are refused in the plan.
     """
 
     units: ClassVar[bool]
+    samples: ClassVar[bool]
 
     def open(self, table: Any, schema: Schema, /) -> AbstractContextManager[Elsewhere]:
         """Return the records of a table, checked where they are, until the end of a ``with`` block.

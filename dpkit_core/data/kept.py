@@ -18,10 +18,12 @@ are streamed or sparse are read again for each sum until the first change; from 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol
 
 import attrs
+import numpy as np
 
 from dpkit_core.data import sums
 from dpkit_core.data.sums import Block, State, Sum, Summable, pieces, rows_of, shares, total
@@ -98,6 +100,76 @@ class KeptHere(Generic[State]):
     def states(self) -> Iterator[State]:
         """Yield what is kept, block by block, in the order of the records."""
         return self._made() if self._states is None else iter(self._states)
+
+    def hold(self) -> None:
+        """Keep the records in this order from now on: where they are read again, it may be another."""
+        self._states = [*self.states()]
+
+    def placed(self, start: int) -> KeptHere[Placed[State]]:
+        """Return what is kept with the places of the records, the first of which is at ``start``."""
+
+        def made() -> Iterator[Placed[State]]:
+            at = start
+            for state in self.states():
+                yield Placed(state, at)
+                at += len(state)
+
+        return KeptHere(self._records, made, None if self._states is None else list(made()))
+
+
+@attrs.frozen(eq=False)
+class Placed(Generic[State]):
+    """What is kept of records that follow each other in a table, and what the meter keeps of them.
+
+    Attributes
+    ----------
+    kept
+        What a part keeps.
+    start
+        Place of the first record in the whole table, from 0.
+    spent
+        What each has spent of its account, by the number of the filter in the plan; nothing where it is
+        missing.
+    """
+
+    kept: State
+    start: int
+    spent: Mapping[int, Integers] = attrs.field(factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.kept)
+
+    def __getitem__(self, part: slice, /) -> Placed[State]:
+        first, *_ = part.indices(len(self))
+        spent = {number: each[part] for number, each in self.spent.items()}
+        return Placed(self.kept[part], self.start + first, spent)
+
+    def account(self, number: int) -> Integers:
+        """Return what each record has spent in a filter."""
+        return self.spent.get(number, np.zeros(len(self), np.int64))
+
+
+@attrs.frozen(eq=False)
+class KeptElsewhere(Generic[State]):
+    """What an engine keeps: a part asks for what it keeps itself, the meter for places and accounts, too."""
+
+    placed: Kept[Placed[State]]
+
+    def change(self, function: Callable[[State], State], /) -> None:
+        """Replace what is kept by a function of it."""
+        self.placed.change(partial(_changed, function=function))
+
+    def sum(self, what: Sum[State], /) -> Integers:
+        """Return the total of a function of what is kept, exactly."""
+        return self.placed.sum(Sum(partial(_of_kept, of=what.of), what.shape, what.bound))
+
+
+def _changed(placed: Placed[State], function: Callable[[State], State]) -> Placed[State]:
+    return attrs.evolve(placed, kept=_of_as_many(len(placed), function(placed.kept)))
+
+
+def _of_kept(placed: Placed[State], of: Callable[[State], Integers]) -> Integers:
+    return of(placed.kept)
 
 
 def _of_as_many(records: int, state: State) -> State:

@@ -21,6 +21,17 @@ for sums alone; twice for counts alone.
 *Coins* of the sample are secret and fresh: the amplification is a statement about an adversary who does not
 know them. The comparison with a 32-bit threshold makes the true rate at most the event's.
 
+*Coins by place.* A round draws a key from the meter's stream; the coin of a record is the word at its place
+in the table (``dpkit_core.noise.randomness.Coins``), wherever the record is. Keys are disjoint pieces of a
+secret stream, words of one key disjoint pieces of another: coins are independent over records and rounds, and
+of the noise, for all but those who hold the records, who are trusted and get the key. A share that is
+computed again has the same coins, so it does not matter which of two answers is added up; one of them is. A
+new attempt has a new key.
+
+*Accounts elsewhere* are kept beside the records and charged by functions of them and of what was released,
+not of coins: accounts that are lost are made again by repeating all charges, each once
+(``dpkit_core.data.kept``), and that of a record is the same even if its place is another.
+
 *Several parties* draw coins of their own records alone. Step 1 of ``dpkit_core.privacy.accounts`` conditions
 on the sample of all other records, so it holds against who knows all coins but that of the record, which a
 coalition without its party does not. An attempt that is repeated draws a new sample, and accounts are charged
@@ -35,16 +46,19 @@ import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
+import attrs
 import numpy as np
 import numpy.typing as npt
 
 from dpkit_core.arrays import Booleans, Integers
+from dpkit_core.data.kept import Placed
 from dpkit_core.data.sums import State, Sum
 from dpkit_core.errors import Unsuitable
+from dpkit_core.noise.randomness import Coins
 from dpkit_core.noise.sampler import SCALE_LIMIT
-from dpkit_core.privacy.accounts import TICKS
+from dpkit_core.privacy.accounts import TICKS, admitted
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import Gaussian, NonSphericalGaussian, PoissonSampled, same_event
 
@@ -243,8 +257,9 @@ def sampled_sums(
         Says, of costs in ticks, who takes part; all within the limits by default.
     """
     *_, rate = noise_of(event)
-    active = _active(contributions, groups.size, event, admit)
-    taken = np.flatnonzero(active & _sampled(rng, groups.size, rate))
+    active = _active(contributions, groups, event, admit)
+    coins = coins_of(event, rng)
+    taken = np.flatnonzero(active if coins is None else active & _heads(coins, 0, groups.size, rate))
     return _sums(contributions, groups, taken, event)
 
 
@@ -288,23 +303,95 @@ def sum_of(of: Contributed[State], event: Sums, limits: Sequence[int]) -> Sum[St
     The first entry of the one row counts the records, that of the other what is wrong with their rows. For a
     round that is neither sampled nor filtered: there a record's share depends on it alone.
     """
+    return _sum(partial(_shares, of=of, event=event, limits=tuple(limits)), event, limits)
+
+
+def _sum(shares: Callable[[State], Integers], event: Sums, limits: Sequence[int]) -> Sum[State]:
     *_, shape, _ = noise_of(event)
-    shares = partial(_shares, of=of, event=event, limits=tuple(limits))
     return Sum(shares, (shape[0] + 2, shape[1]), bound=max(1, *limits))
 
 
-def _shares(state: State, of: Contributed[State], event: Sums, limits: Sequence[int]) -> Integers:
+@attrs.frozen(eq=False)
+class RoundElsewhere(Generic[State]):
+    """A round that is sampled or filtered, where the records are.
+
+    Attributes
+    ----------
+    of, event, limits
+        As for ``sum_of``.
+    coins
+        Of the sample; None where all records are in it.
+    account
+        Number of the filter in the plan, and its limit in ticks; None where there is none.
+    """
+
+    of: Contributed[State]
+    event: Sums
+    limits: tuple[int, ...]
+    coins: Coins | None
+    account: tuple[int, int] | None
+
+    @property
+    def sum(self) -> Sum[Placed[State]]:
+        """What is added up, as ``sum_of`` says, before the round is charged."""
+        return _sum(self._shares, self.event, self.limits)
+
+    def charged(self, placed: Placed[State]) -> Placed[State]:
+        """Return the same records when their accounts have paid for the round."""
+        rows = _rows(placed.kept, self.of, self.event, self.limits)
+        if rows is None or self.account is None:
+            return placed
+        number, _ = self.account
+        after: list[Integers] = []
+        _active(*rows, self.event, partial(self._admit, placed, after))
+        return attrs.evolve(placed, spent={**placed.spent, number: after[0]})
+
+    def _shares(self, placed: Placed[State]) -> Integers:
+        admit = None if self.account is None else partial(self._admit, placed, [])
+        coins = None
+        if self.coins is not None:
+            coins = _heads(self.coins, placed.start, len(placed), noise_of(self.event)[3])
+        return _shares(placed.kept, self.of, self.event, self.limits, admit=admit, coins=coins)
+
+    def _admit(self, placed: Placed[State], after: list[Integers], costs: Integers) -> Booleans:
+        assert self.account is not None
+        number, limit = self.account
+        active, spent = admitted(placed.account(number), costs, limit)
+        after.append(spent)
+        return active
+
+
+def _shares(
+    state: State,
+    of: Contributed[State],
+    event: Sums,
+    limits: Sequence[int],
+    *,
+    admit: Callable[[Integers], Booleans] | None = None,
+    coins: Booleans | None = None,
+) -> Integers:
     *_, shape, _ = noise_of(event)
     result = np.zeros((shape[0] + 2, shape[1]), np.int64)
     result[-2, 0] = len(state)
-    given, groups = of(state)
-    columns = [np.asarray(column) for column in given]
-    if not is_round(columns, limits, event) or wrong_rows(columns, groups, len(state), shape[1]):
+    rows = _rows(state, of, event, limits)
+    if rows is None:
         result[-1, 0] = 1
         return result
-    taken = np.flatnonzero(_active(columns, groups.size, event, None))
+    columns, groups = rows
+    active = _active(columns, groups, event, admit)
+    taken = np.flatnonzero(active if coins is None else active & coins)
     result[:-2] = _sums(columns, groups, taken, event)
     return result
+
+
+def _rows(
+    state: State, of: Contributed[State], event: Sums, limits: Sequence[int]
+) -> tuple[list[npt.NDArray[Any]], npt.NDArray[np.integer]] | None:
+    """Return what records contribute to which groups; None unless they are rows of the round."""
+    given, groups = of(state)
+    columns = [np.asarray(column) for column in given]
+    wrong = wrong_rows(columns, groups, len(state), noise_of(event)[2][1])
+    return None if wrong or not is_round(columns, limits, event) else (columns, groups)
 
 
 def is_round(columns: Sequence[npt.NDArray[Any]], limits: Sequence[int], event: Sums) -> bool:
@@ -341,10 +428,11 @@ def wrong_rows(
 
 def _active(
     contributions: Sequence[npt.NDArray[np.int64]],
-    records: int,
+    groups: npt.NDArray[np.integer],
     event: Sums,
     admit: Callable[[Integers], Booleans] | None,
 ) -> Booleans:
+    records = groups.size
     if event.neighboring is Neighboring.REPLACE_ONE:
         multipliers, sensitivities, *_ = noise_of(event)
         widening = math.sqrt(_inflation(multipliers, [column.ndim == 0 for column in contributions]))
@@ -369,9 +457,11 @@ def _inflation(multipliers: Sequence[float], alike: Sequence[bool]) -> float:
     return max(2.0, 4 * (1 - same / math.fsum(precisions)))
 
 
-def _sampled(rng: np.random.Generator, records: int, rate: float) -> Booleans:
-    """Return secret coins, each true with the largest multiple of 2^-32 up to ``rate``."""
-    if rate == 1:
-        return np.ones(records, dtype=np.bool_)
-    words = np.frombuffer(rng.bytes(4 * records), dtype=np.uint32)
-    return words < np.uint32(math.floor(Fraction(rate) * 2**32))
+def coins_of(event: Sums, rng: np.random.Generator) -> Coins | None:
+    """Return fresh coins for the sample of a round; None where all records are in it."""
+    return Coins.drawn(rng) if noise_of(event)[3] < 1 else None
+
+
+def _heads(coins: Coins, start: int, records: int, rate: float) -> Booleans:
+    """Return secret coins, each true with the largest multiple of 2^-32 up to ``rate``, below 1."""
+    return coins.words(start, records) < np.uint32(math.floor(Fraction(rate) * 2**32))

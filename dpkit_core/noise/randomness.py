@@ -14,6 +14,7 @@ from typing import Any, NoReturn, SupportsIndex
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 from randomgen import AESCounter
 
 _KEY_BYTES = 16
@@ -96,6 +97,34 @@ class Stream(Uncopyable):
         # ``key=`` is used as it is; ``seed=`` would pass it through a hash that is not made for secrets.
         self._generator = np.random.Generator(Bits(key=int.from_bytes(key, "little")))
         self._process = os.getpid()
+
+
+@attrs.frozen(eq=False)
+class Coins:
+    """Secret bits for each place of a table: 32 of them, the same whoever asks and how often.
+
+    Word ``i`` is a part of block ``i // 4`` of the cipher under a key that is drawn for this one use. So who
+    has some of the records computes their coins without the others, and again after a failure, and words of
+    different places or keys are independent for who has no key. Whoever has the records may have it, so it
+    can be pickled, unlike a stream. Two rounds with one key would be of one sample.
+
+    >>> coins = Coins.drawn(np.random.default_rng(0))
+    >>> bool((coins.words(5, 7) == coins.words(0, 12)[5:]).all())
+    True
+    """
+
+    _key: int = attrs.field(repr=False)
+
+    @classmethod
+    def drawn(cls, generator: np.random.Generator) -> Coins:
+        """Return coins by a new key."""
+        return cls(int.from_bytes(generator.bytes(_KEY_BYTES), "little"))
+
+    def words(self, start: int, count: int) -> npt.NDArray[np.uint32]:
+        """Return the words of ``count`` places from ``start`` on."""
+        block, skipped = divmod(start, 4)
+        stream = np.random.Generator(Bits(key=self._key, counter=block))
+        return np.frombuffer(stream.bytes(4 * (skipped + count)), dtype=np.uint32)[skipped:]
 
 
 @attrs.define(eq=False)

@@ -38,13 +38,15 @@ import numpy as np
 import numpy.typing as npt
 
 from dpkit_core.arrays import Integers
-from dpkit_core.data.kept import Kept, KeptHere
+from dpkit_core.data.kept import Kept, KeptElsewhere, KeptHere
 from dpkit_core.data.sums import State
 from dpkit_core.errors import EngineFailed, PlanViolation
 from dpkit_core.mechanisms.sums import (
     LARGEST_LIMIT,
     Contributed,
+    RoundElsewhere,
     Sums,
+    coins_of,
     is_round,
     noise_of,
     sampled_sums,
@@ -59,7 +61,7 @@ from dpkit_core.noise.sampler import GRID_LIMIT, Sampler, finite, gaussian_grid
 from dpkit_core.noise.selection import LAZY_FROM, select
 from dpkit_core.pipeline.confine import require_nobody_at_work
 from dpkit_core.pipeline.window import Block, Call, Lending, Opened, Window
-from dpkit_core.privacy.accounts import PrecisionAccounts
+from dpkit_core.privacy.accounts import PrecisionAccounts, limit_of
 from dpkit_core.privacy.budget import Neighboring, Sensitivity
 from dpkit_core.privacy.events import (
     Event,
@@ -181,6 +183,7 @@ class StageMeter(Uncopyable):
         spare = joint.spare if joint is not None and self._pending else 0
         self._spare = [[self._pending.pop().event for _ in range(_kinds(plan))] for _ in range(spare)]
         self._accounts: dict[int, PrecisionAccounts] = {}
+        self._accounts_with: dict[int, object] = {}
         self._screen: Callable[[Iterate], tuple[int, ...]] | None = None
         self._records: int | None = None
         self._report = report
@@ -327,28 +330,60 @@ class StageMeter(Uncopyable):
     ) -> npt.NDArray[np.float64]:
         """As ``Meter.kept_sums`` says."""
         self._require_usable()
-        if len(kept) != 1 or not self._adds_up(event, limits):
+        if len(kept) != 1 or not self._is_next(event, limits):
             return self._sums_of_rows(kept, of, limits=limits, event=event)
-        *exact, (records, *_), (wrong, *_) = kept[0].sum(sum_of(of, event, limits))
+        step, alike = self._next, not isinstance(event, PoissonSampled)
+        if step is not None and step.filter is None and alike:
+            sums = self._checked(kept[0].sum(sum_of(of, event, limits)))
+            self._spend_sums(event, limits)
+            return self._with_noise(event, lambda: sums)
+        if not isinstance(kept[0], KeptElsewhere):
+            return self._sums_of_rows(kept, of, limits=limits, event=event)
+        return self._sums_elsewhere(kept[0], of, limits=limits, event=event)
+
+    def _sums_elsewhere(
+        self, kept: KeptElsewhere[State], of: Contributed[State], *, limits: Sequence[int], event: Sums
+    ) -> npt.NDArray[np.float64]:
+        """Return ``sums`` by coins and accounts that are where the records are."""
+        step = self._next
+        assert step is not None
+        account = None if step.filter is None else (step.place, limit_of(step.filter))
+        if account is not None and self._accounts_with.setdefault(step.place, kept) is not kept:
+            self._void("asked for rounds of one filter over records that it keeps twice, as two accounts")
+            self._raise_violation()
+
+        def draw() -> Integers:
+            one = RoundElsewhere(of, event, tuple(limits), coins_of(event, self._sampler.generator), account)
+            sums = kept.placed.sum(one.sum)
+            if account is not None:
+                kept.placed.change(one.charged)
+            return self._checked(sums)
+
+        self._spend_sums(event, limits)
+        return self._with_noise(event, draw)
+
+    def _spend_sums(self, event: Sums, limits: Sequence[int]) -> None:
+        self._spend(Draw(event, None, (len(limits), int(noise_of(event)[2][1]))), by_sums=True)
+        self._arithmetic[SUMS_ARITHMETIC] = None
+
+    def _checked(self, found: Integers) -> Integers:
+        """Return the sums of a round without their rows of counts, once these are as they should be."""
+        *exact, (records, *_), (wrong, *_) = found
         if wrong:
             self._void("asked for sums with rows, limits, groups or numbers that its event does not have")
         elif records > (self._records or 0):
             self._void("asked for sums over more rows than records have arrived")
         self._raise_violation()
-        self._spend(Draw(event, None, (len(limits), int(noise_of(event)[2][1]))), by_sums=True)
-        self._arithmetic[SUMS_ARITHMETIC] = None
-        sums = np.array(exact)
-        return self._with_noise(event, lambda: sums)
+        return np.array(exact)
 
-    def _adds_up(self, event: Sums, limits: Sequence[int]) -> bool:
-        """Return whether the next round is this one, and needs neither coins nor accounts of records."""
+    def _is_next(self, event: Sums, limits: Sequence[int]) -> bool:
+        """Return whether the next round is this one."""
         step = self._next
-        if step is None or step.filter is not None or not same_event(step.event, event):
+        if step is None or not same_event(step.event, event):
             return False
+        noise = event.event if isinstance(event, PoissonSampled) else event
         within = len(limits) > 0 and all(1 <= limit <= LARGEST_LIMIT for limit in limits)
-        return (
-            within and not isinstance(event, PoissonSampled) and len(getattr(event, "shape", None) or ()) == 2
-        )
+        return within and len(getattr(noise, "shape", None) or ()) == 2
 
     def _sums_of_rows(
         self,
@@ -363,6 +398,9 @@ class StageMeter(Uncopyable):
         if len(here) < len(kept):
             self._void("asked for sums that need the records in one place")
             self._raise_violation()
+        if self._next is not None and self._next.filter is not None:
+            for each in here:
+                each.hold()  # row i is the same record at every call
         columns, groups = _rows(here, of, len(limits))
         if (before := (self._records or 0) - groups.size) > 0:
             columns = [np.concatenate([np.zeros(before, np.int64), column]) for column in columns]

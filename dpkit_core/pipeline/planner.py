@@ -124,7 +124,11 @@ def make_plan(wanted: Wanted) -> Plan:
         *draft.faults,
         *problems.of_events(draft.stages, asked.accountant, schema, wanted.nearest_k, iterating=iterating),
         *problems.of_turns(draft.stages, asked.iterates),
-        *(() if wanted.engine is None else problems.of_coins(draft.stages, wanted.engine.name)),
+        *(
+            ()
+            if wanted.engine is None or wanted.engine.instance.samples
+            else problems.of_coins(draft.stages, wanted.engine.name)
+        ),
     ]
     if found:
         raise CannotCompose(str(assembly), found)

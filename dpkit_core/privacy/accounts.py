@@ -121,9 +121,7 @@ class PrecisionAccounts:
     __slots__ = ("_limit", "_spent")
 
     def __init__(self, event: Filtered, records: int) -> None:
-        if event.charged > MOST_CHARGED:
-            raise ValueError(f"charged is {event.charged}; accounts hold 2^28 rounds at most")
-        self._limit = event.charged * TICKS
+        self._limit = limit_of(event)
         self._spent: Integers = np.zeros(records, dtype=np.int64)
 
     def __len__(self) -> int:
@@ -142,8 +140,20 @@ class PrecisionAccounts:
             In ticks, at least 0, one for each record in the order of arrival. A record that would cost more
             than ``TICKS``, what the event allows, takes no part: (*) does not cover it.
         """
-        bounded = np.minimum(costs, TICKS + 1)
-        after = self._spent + bounded
-        active: Booleans = (bounded <= TICKS) & (after <= self._limit)
-        np.copyto(self._spent, after, where=active)
+        active, self._spent = admitted(self._spent, costs, self._limit)
         return active
+
+
+def limit_of(event: Filtered) -> int:
+    """Return what an account may hold, in ticks."""
+    if event.charged > MOST_CHARGED:
+        raise ValueError(f"charged is {event.charged}; accounts hold 2^28 rounds at most")
+    return event.charged * TICKS
+
+
+def admitted(spent: Integers, costs: Integers, limit: int) -> tuple[Booleans, Integers]:
+    """Return who takes part in a round, as ``PrecisionAccounts.admit`` does, and what is spent after it."""
+    bounded = np.minimum(costs, TICKS + 1)
+    after = spent + bounded
+    active: Booleans = (bounded <= TICKS) & (after <= limit)
+    return active, np.where(active, after, spent)

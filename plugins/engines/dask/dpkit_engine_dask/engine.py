@@ -48,6 +48,7 @@ class DaskEngine:
     """
 
     units: ClassVar[bool] = True
+    samples: ClassVar[bool] = True
 
     scheduler: str | None = None
     workers: int | None = attrs.field(

@@ -7,6 +7,9 @@ change, says so, and is asked again with the function that makes the state and t
 state succeeds or leaves it as it was. So a task that is run twice, stolen or retried gives the same share.
 
 *Shares* are whole numbers. The client adds them up in the order of the parts, each once, and draws the noise.
+
+*Samples and accounts.* Each round has a key; coins are by the record's place in the table, accounts a part of
+the state (``dpkit_core.mechanisms.sums``). What is repeated has the same coins, and charges a state once.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError as FutureCancelledError
 from contextlib import contextmanager, suppress
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 import attrs
@@ -26,6 +30,7 @@ from distributed.comm.core import CommClosedError
 
 from dpkit_core import Dataset
 from dpkit_core.data.engine import Untruncated, answered
+from dpkit_core.data.kept import KeptElsewhere, KeptHere, Placed
 from dpkit_core.data.source import tried
 from dpkit_core.data.sums import State, Sum, total
 from dpkit_core.data.units import Attendance, truncated
@@ -159,6 +164,7 @@ class DaskDataset:
 
     form: ClassVar[str] = "streamed"
     engine: ClassVar[str] = "dask"
+    samples: ClassVar[bool] = True
 
     client: Client
     parts: tuple[Future, ...]
@@ -211,7 +217,7 @@ class DaskDataset:
 
     def keep(self, make: Callable[[Block], State], /) -> Kept[State]:
         """Keep something of each record, on the worker that has it."""
-        return KeptThere(self, make)
+        return KeptElsewhere(KeptThere(self, make))
 
     def select(self, indices: Sequence[int], /) -> DaskDataset:
         """Return the same records with only these feature columns, in this order; moves nothing."""
@@ -242,15 +248,19 @@ class KeptThere(Generic[State]):
     _data: DaskDataset
     _make: Callable[[Block], State]
     _changes: list[Change] = attrs.field(factory=list)
+    _starts: tuple[int, ...] = attrs.field(init=False)
     _seen: int = 0
     _number: str = attrs.field(factory=lambda: uuid.uuid4().hex)
     _owners: list[str | None] | None = None
 
-    def change(self, function: Callable[[State], State], /) -> None:
+    def __attrs_post_init__(self) -> None:
+        self._starts = tuple(accumulate(self._data.sizes, initial=0))
+
+    def change(self, function: Callable[[Placed[State]], Placed[State]], /) -> None:
         """Replace what is kept by a function of it, with the next sum."""
         self._changes.append(function)
 
-    def sum(self, what: Sum[State], /) -> Integers:
+    def sum(self, what: Sum[Placed[State]], /) -> Integers:
         """Return the total of a function of what is kept, exactly."""
         data = self._data
         everything = range(len(data.parts))
@@ -263,7 +273,7 @@ class KeptThere(Generic[State]):
         self._seen = len(self._changes)
         return data.total(what, _shares(shares.values()))
 
-    def _asked(self, which: Sequence[int], what: Sum[State], first: int) -> list[Answer]:
+    def _asked(self, which: Sequence[int], what: Sum[Placed[State]], first: int) -> list[Answer]:
         """Return the shares of parts, None where a worker has not seen the first changes."""
         data, client = self._data, self._data.client
         make = None if first else self._make
@@ -273,7 +283,7 @@ class KeptThere(Generic[State]):
                 data.parts[i],
                 data.columns,
                 (data.session, self._number, i),
-                Question(what, make, first, tuple(self._changes[first:])),
+                Question(what, make, first, tuple(self._changes[first:]), self._starts[i]),
                 pure=False,
                 **self._place(i),
             )
@@ -293,12 +303,16 @@ class KeptThere(Generic[State]):
 
 @attrs.frozen(eq=False)
 class Question:
-    """What a worker is asked about a state: to add up, after the changes from number ``first`` on."""
+    """What a worker is asked about a state: to add up, after the changes from number ``first`` on.
+
+    The first record of the part has the place ``start`` in the table.
+    """
 
     what: Sum[Any]
     make: Callable[[Block], Any] | None
     first: int
     changes: tuple[Change, ...]
+    start: int = 0
 
 
 @attrs.define(eq=False)
@@ -353,7 +367,9 @@ def _share_of_state(
     if held is None or not question.first <= held.seen <= last:
         if question.make is None:
             return None
-        held = _HELD[key] = _Held(data.select(columns).keep(question.make), 0)
+        kept = data.select(columns).keep(question.make)
+        assert isinstance(kept, KeptHere)  # as the part is in this process
+        held = _HELD[key] = _Held(kept.placed(question.start), 0)
     with held.lock:
         for change in question.changes[held.seen - question.first :]:
             held.kept.change(change)

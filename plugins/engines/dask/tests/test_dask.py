@@ -21,6 +21,7 @@ from dpkit_core import Budget, Column, Dataset, Randomness, Schema, Unit, compos
 from dpkit_core.data.engine import Elsewhere
 from dpkit_core.data.kept import KeptHere
 from dpkit_core.errors import BudgetSpent, CannotCompose, EngineFailed, EngineLost, InvalidData, Unsuitable
+from dpkit_core.noise.randomness import Coins
 from dpkit_core.plugins.registry import load_target
 from dpkit_core.plugins.resources import find_resource
 
@@ -237,6 +238,14 @@ def doubled(state):
     return 2 * state
 
 
+def doubled_there(placed):
+    return attrs.evolve(placed, kept=2 * placed.kept)
+
+
+def whole_there(placed):
+    return whole(placed.kept)
+
+
 def whole(state):
     return np.trunc(state * 2**10).sum()
 
@@ -244,9 +253,9 @@ def whole(state):
 def test_a_question_that_comes_twice_has_one_answer(folder):
     """As where a task is stolen or retried."""
     part = in_memory(folder, schema_of())
-    number, key = records.Sum(whole, (), bound=2**20), ("session", "number", 0)
-    first = records.Question(number, targets, 0, (doubled,))
-    later = records.Question(number, None, 1, (doubled, doubled))
+    number, key = records.Sum(whole_there, (), bound=2**20), ("session", "number", 0)
+    first = records.Question(number, targets, 0, (doubled_there,))
+    later = records.Question(number, None, 1, (doubled_there, doubled_there))
     assert records._kept_share(part, (0,), key, later) is None
     answers = [records._kept_share(part, (0,), key, question) for question in (first, first, later, later)]
     records._forget("session")
@@ -256,22 +265,25 @@ def test_a_question_that_comes_twice_has_one_answer(folder):
     assert records._HELD == {}
 
 
-@pytest.mark.parametrize("coins", ["of_the_record", "of_the_task"])
-def test_a_recomputation_keeps_the_coins_of_records_and_not_those_of_a_task(folder, coins):
-    """Which answer counts would follow from who was lost: so a part draws no coins where records are."""
+@pytest.mark.parametrize("coins", ["of_the_place", "of_the_task"])
+def test_a_recomputation_keeps_the_coins_of_places_and_not_those_of_a_task(folder, coins):
+    """Which answer counts would follow from who was lost."""
     part, key = in_memory(folder, schema_of()), ("session", "number", 0)
-    number = records.Sum(partial(heads, coins), (), bound=1)
+    drawn = Coins.drawn(np.random.default_rng(2))
+    number = records.Sum(partial(heads, drawn if coins == "of_the_place" else None), (), bound=1)
     answers = []
     for _ in range(2):
-        answers.append(records._kept_share(part, (0,), key, records.Question(number, targets, 0, ())))
+        answers.append(records._kept_share(part, (0,), key, records.Question(number, targets, 0, (), 7)))
         records._forget("session")
-    assert (answers[0] == answers[1]) is (coins == "of_the_record")
+    assert (answers[0] == answers[1]) is (coins == "of_the_place")
+    if coins == "of_the_place":
+        assert answers[0] == (N, (drawn.words(0, N + 7)[7:] < 2**31).sum())
 
 
-def heads(coins, state):
-    if coins == "of_the_task":
-        return (np.random.default_rng().random(len(state)) < 0.5).sum()
-    return (state.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(63)).sum()
+def heads(drawn, placed):
+    if drawn is None:
+        return (np.random.default_rng().random(len(placed)) < 0.5).sum()
+    return (drawn.words(placed.start, len(placed)) < 2**31).sum()
 
 
 @pytest.mark.slow
@@ -306,18 +318,57 @@ def test_the_plan_refuses_parts_that_need_the_records_in_one_place():
     ]
 
 
+SAMPLED: dict[str, dict[str, Any]] = {
+    "rdp": {"rate": 0.5},
+    "individual_filter": {"rate": 0.5, "extra": 0.5},
+}
+
+
+def sampled(accountant):
+    options = {"regressor": {"rounds": 6, **SAMPLED[accountant]}}
+    pipeline = compose(regressor="sgbdt", accountant=accountant, options=options)
+    return pipeline.plan(schema_of(), Budget(3.0, 1e-6), engine="dask")
+
+
 @pytest.mark.parametrize(
-    ("accountant", "options", "problem"),
-    [
-        ("rdp", {"rate": 0.5}, "samples by secret coins"),
-        ("individual_filter", {}, "keeps accounts of records"),
-    ],
+    ("accountant", "problem"),
+    [("rdp", "samples by secret coins"), ("individual_filter", "keeps accounts of records")],
 )
-def test_the_plan_refuses_coins_and_accounts_of_records(accountant, options, problem):
-    pipeline = compose(regressor="sgbdt", accountant=accountant, options={"regressor": options})
-    pipeline.plan(schema_of(), Budget(3.0, 1e-6))
+def test_the_plan_refuses_coins_and_accounts_where_an_engine_has_none(monkeypatch, accountant, problem):
+    sampled(accountant)
+    monkeypatch.setattr(DaskEngine, "samples", False)
     with pytest.raises(CannotCompose, match=f"regressor sgbdt {problem}.*dask"):
-        pipeline.plan(schema_of(), Budget(3.0, 1e-6), engine="dask")
+        sampled(accountant)
+
+
+@pytest.mark.slow
+def test_a_sample_is_that_of_memory(engine, folder):
+    plan = sampled("rdp")
+    with engine.open(folder, schema_of()) as data:
+        there = document(plan, data)
+    assert there == document(attrs.evolve(plan, engine=None), in_memory(folder, schema_of()))
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_changes_no_sample_and_no_account(folder, monkeypatch):
+    plan = sampled("individual_filter")
+    asked, again = [], []
+    ordinary = records.KeptThere._asked
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
+
+        def counted(self, which, what, first):
+            asked.append(first)
+            if len(asked) == 5:
+                os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
+            found = ordinary(self, which, what, first)
+            again.extend(share for share in found if share is None)
+            return found
+
+        monkeypatch.setattr(records.KeptThere, "_asked", counted)
+        with DaskEngine(cluster.scheduler_address).open(folder, schema_of()) as data:
+            there = document(plan, data)
+    assert again
+    assert there == document(attrs.evolve(plan, engine=None), in_memory(folder, schema_of()))
 
 
 def test_a_plan_for_an_engine_is_not_run_on_records_in_memory(folder):

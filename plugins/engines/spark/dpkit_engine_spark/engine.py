@@ -53,6 +53,7 @@ class SparkEngine:
     """
 
     units: ClassVar[bool] = False
+    samples: ClassVar[bool] = False
 
     master: str | None = None
 
@@ -172,6 +173,7 @@ class SparkDataset:
 
     form: ClassVar[str] = "streamed"
     engine: ClassVar[str] = "spark"
+    samples: ClassVar[bool] = False
 
     frame: DataFrame
     reading: Partition
