@@ -6,12 +6,18 @@
 import importlib
 import json
 
+import attrs
 import pytest
-from dpkit_check import checks_for, kind_of, run_checks
+from dpkit_check import CheckFailed, checks_for, kind_of, run_checks
+from dpkit_check.attacks.branches import draws_keep_the_law
+from dpkit_check.cases.regressors import served
+from dpkit_check.recipes import TABLES
 
+from dpkit_core import Budget
 from dpkit_core.plugins.kinds import PARTS
 from zoo.published import iterates
 from zoo.rows import CLOSED, HONEST, LIES, lie, verdicts
+from zoo.twins import Means
 
 SUBJECTS = (
     "branches", "sensitivity", "corners", "growth", "composition", "sampling", "tails",
@@ -151,6 +157,21 @@ def test_the_attack_finds_the_lie(row):
 def test_a_lie_is_found_by_one_attack_alone(part, check):
     report = checked(part)
     assert [r.check for r in report.results if r.status == "failed"] == [check]
+
+
+def test_a_pair_of_which_one_raises_is_told_as_that_pair():
+    @attrs.frozen
+    class NoneOfTwelve(Means):
+        def model(self, data, mean):
+            if data.records == 12:
+                raise ArithmeticError("not of twelve")
+            return super().model(data, mean)
+
+    case = served(NoneOfTwelve, TABLES[0].schema(), Budget(1.0, 1e-6))
+    pair = case.population.datasets(TABLES[0].pair(case.population))
+    with pytest.raises(CheckFailed, match="neighbors raises ArithmeticError: not of twelve; the") as failed:
+        draws_keep_the_law(case, pair)
+    assert [len(table) for table in failed.value.scene["tables"]] == [13, 12]
 
 
 def test_every_attack_has_a_lie_that_it_finds():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import pickle
 import select
@@ -36,6 +37,7 @@ class Fresh:
 
     def __init__(self, answer: Callable[[Any], Any], prepare: Callable[[Any], object]) -> None:
         self._questions = self._answers = self._server = -1
+        self._imported = set(sys.modules)
         if not hasattr(os, "fork"):
             return
         asked, self._questions = os.pipe()
@@ -62,7 +64,7 @@ class Fresh:
             self._server = -1
 
     def ask(self, question: Any) -> Any:
-        """Return the answer to a question.
+        """Return the answer to a question, of a process that has imported what this one has by now.
 
         Raises
         ------
@@ -72,9 +74,11 @@ class Fresh:
         if self._server <= 0:
             raise NothingAnswers("this system has no fork")
         try:
-            sent = pickle.dumps(question)
+            imports = [name for name in sys.modules if name not in self._imported]
+            sent = pickle.dumps((imports, question))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise NothingAnswers(f"a question cannot be sent to another process: {error}") from error
+        self._imported.update(imports)
         os.write(self._questions, _SIZE.pack(len(sent)))
         _write(self._questions, sent)
         ready, _, _ = select.select([self._answers], [], [], _PATIENCE)
@@ -92,16 +96,19 @@ def _forked() -> int:
 
 def _serve(asked: int, given: int, answer: Callable[[Any], Any], prepare: Callable[[Any], object]) -> None:
     """Answer until nobody asks any more."""
-    while (question := _read(asked)) is not None:
-        prepare(pickle.loads(question))
+    # What a part prints belongs to nobody.
+    sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    while (sent := _read(asked)) is not None:
+        imports, question = pickle.loads(sent)
+        for name in imports:  # once here; in each answer, what parts import late took most of the time
+            with suppress(Exception):
+                importlib.import_module(name)
+        prepare(question)
         child = _forked()
         if child == 0:
             status = 1
             try:
-                # What a part prints belongs to nobody.
-                with open(os.devnull, "w", encoding="utf-8") as nowhere:
-                    sys.stdout = sys.stderr = nowhere
-                    sent = pickle.dumps(answer(pickle.loads(question)))
+                sent = pickle.dumps(answer(question))
                 os.write(given, _SIZE.pack(len(sent)))
                 _write(given, sent)
                 status = 0

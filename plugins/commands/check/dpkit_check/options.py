@@ -34,6 +34,17 @@ def keyword_of(field: Any) -> str:
     return getattr(field, "alias", None) or str(field.name)
 
 
+def at_full_size(part: object) -> bool:
+    """Return whether an option has its default where the part suggests a smaller value to be tried with.
+
+    Its default is tried by itself: besides another option it would show no more, and take far longer.
+    """
+    return any(
+        CHECKED in field.metadata and field.metadata[CHECKED] != getattr(part, field.name) == field.default
+        for field in fields_of(type(part))
+    )
+
+
 @functools.lru_cache(maxsize=16)
 def variants(make: Factory[Any]) -> tuple[tuple[str, Factory[Any]], ...]:
     """Return what makes the part with another value of one option, and which that is.

@@ -271,8 +271,10 @@ class Watch:
 
     def truth(self, number: int, value: Any) -> Any:
         """Return the value, and note whether it is true."""
-        with suppress(TypeError, ValueError):  # an array at the end of ``a or b`` is none
-            self._see(self.sites[number], bool(value))
+        site = self.sites[number]
+        if len(site.sides) < 2:
+            with suppress(TypeError, ValueError):  # an array at the end of ``a or b`` is none
+                self._see(site, bool(value))
         return value
 
     def cap(self, number: int, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:

@@ -1,6 +1,8 @@
 """Processes that were forked before anything was asked, and know nothing of each other's questions."""
 
+import importlib
 import os
+import sys
 import time
 
 import pytest
@@ -33,6 +35,23 @@ def test_what_is_prepared_is_known_to_all():
     with Fresh(answer, ASKED.append) as fresh:
         assert [fresh.ask(number)[0] for number in (7, 8)] == [[7, 7], [7, 8, 8]]
     assert ASKED == []
+
+
+def test_what_was_imported_meanwhile_is_imported_once_for_all_answers(tmp_path, monkeypatch):
+    (tmp_path / "late.py").write_text("import os\nWHERE = os.getpid()\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def place(question):
+        return "late" in sys.modules, importlib.import_module("late").WHERE, os.getpid()
+
+    with Fresh(place, lambda question: None) as fresh:
+        alone = [fresh.ask(number) for number in range(2)]
+        assert [(known, where == there) for known, where, there in alone] == [(False, True)] * 2
+        monkeypatch.setitem(sys.modules, "late", importlib.import_module("late"))
+        (first, where, one), (second, same, two) = (fresh.ask(number) for number in range(2))
+    assert (first, second) == (True, True)
+    assert where == same
+    assert len({where, one, two, os.getpid()}) == 4
 
 
 def test_who_cannot_answer_or_be_asked_says_so():

@@ -385,7 +385,7 @@ def _noise(
     each = unit / np.atleast_1d(np.asarray(curvature, dtype=np.float64))
     deviation = settings.multiplier("trees") * settings.leaf_sensitivity * inflation
     leaf = deviation / STEPS * rate * 2**rule.depth / records
-    columns = [f.name if f.category is None or f.indicator else f.column for f in data.features]
+    columns = [f.name if f.category is None else f.column for f in data.features]
     return Noise(
         columns, leaf * each, each / math.sqrt(records), rate, () if slopes is None else slopes, shares
     )

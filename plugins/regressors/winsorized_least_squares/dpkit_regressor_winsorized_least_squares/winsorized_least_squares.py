@@ -722,8 +722,8 @@ def _with_spread(  # noqa: PLR0917 - what a fit knows
         noise_multiplier=multiplier,
         neighboring=settings.neighboring,
     )
-    # kit: unreachable, tables of the kit have fewer columns than are too many for moments to be kept
     if model.moments is None:
+        # kit: unreachable, tables of the kit have fewer columns than are too many for moments to be kept
         return model
     upper = clip * clip * spread[np.triu_indices(len(spread))]
     moments = attrs.evolve(model.moments, spread=upper, spread_deviation=clip * clip * noise)

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dpkit_check.options import options_of, variants
+from dpkit_check.options import at_full_size, options_of, variants
 from dpkit_check.reference import ReferenceAccountant
 from dpkit_check.trial import Factory
 from dpkit_core.errors import DpkitError
@@ -92,6 +92,8 @@ def together(make: Factory[Any]) -> list[Factory[Any]]:
     known = options_of(make)
     others: dict[str, Any] = {}
     for one in each_variant(make)[1:]:
+        if at_full_size(one()):
+            continue
         for name, value in options_of(one).items():
             if name not in known or known[name] != value:
                 others.setdefault(name, value)
@@ -123,7 +125,7 @@ def two_options(make: Factory[Any]) -> list[Factory[Any]]:
         if not chooses(one, make):
             continue
         for other in each_variant(one):
-            if all(other() != part for part in known):
+            if all(other() != part for part in known) and not at_full_size(other()):
                 known.append(other())
                 found.append(other)
     return found
