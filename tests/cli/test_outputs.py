@@ -208,9 +208,9 @@ def test_a_run_that_is_stopped_counts_as_spent_and_leaves_nothing_half(start, fo
 
 @pytest.mark.slow
 def test_no_moment_of_ctrl_c_gives_a_traceback_or_half_a_file(start, folder):
-    for step in range(20):
+    for step in range(12):
         process = start(*compose("--force"))
-        time.sleep(0.06 * step)
+        time.sleep(0.1 * step)
         process.send_signal(signal.SIGINT)
         _, told = process.communicate()
         if process.returncode == -signal.SIGINT or "init_import_site" in told:

@@ -17,6 +17,16 @@ FOLDERS = sorted(path for path in ROOT.glob("plugins/*/*") if path.is_dir())
 FIRST_OF = {folder.parent.name: folder for folder in reversed(FOLDERS)}
 
 ROLES = [*PARTS]
+# What an installer asks of the build backend, for all folders in one process: an environment for each, as uv
+# makes, costs ten times as much. `.ci/release` builds that way.
+BUILD = """
+import os, sys
+from hatchling.build import build_wheel
+wheels, *folders = sys.argv[1:]
+for folder in folders:
+    os.chdir(folder)
+    build_wheel(wheels)
+"""
 
 
 def command(*words: object, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
@@ -31,7 +41,20 @@ def command(*words: object, cwd: Path | None = None, env: dict[str, str] | None 
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a wheel for the core and for each plugin."""
     folder = tmp_path_factory.mktemp("wheels")
-    command("uv", "build", "--all-packages", "--wheel", "--out-dir", folder, cwd=ROOT)
+    command(
+        "uv",
+        "run",
+        "-q",
+        "--no-project",
+        "--with",
+        "hatchling",
+        "python",
+        "-c",
+        BUILD,
+        folder,
+        ROOT,
+        *FOLDERS,
+    )
     assert len(list(folder.glob("*.whl"))) == 1 + len(FOLDERS)
     return folder
 
@@ -98,7 +121,9 @@ def test_the_command_of_an_extra_comes_with_it(wheels: Path, tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_all_wheels_together_make_a_release(wheels: Path, tmp_path: Path) -> None:
-    scripts = install(tmp_path / "venv", wheels, *(w.name.split("-")[0] for w in wheels.glob("*.whl")))
+    names = {wheel.name.split("-")[0] for wheel in wheels.glob("*.whl")}
+    # Spark is 400 MB, built from source: `.ci/run spark` installs it.
+    scripts = install(tmp_path / "venv", wheels, *(names - {"dpkit_engine_spark"}))
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20_000, 4))
     np.savez(tmp_path / "table.npz", X=X, y=X @ [3.0, 0.0, 2.0, 0.0] + rng.normal(size=20_000))
@@ -148,27 +173,32 @@ def test_new_parts_install_from_their_wheels_and_are_listed(published: tuple[Pat
 
 
 @pytest.mark.slow
-def test_a_new_part_passes_the_check_where_it_is_installed(
-    published: tuple[Path, Path], tmp_path: Path
-) -> None:
-    # One kind, as a command; by their own tests, below, all kinds pass the same checks.
-    _, scripts = published
-    printed = command(
-        *(scripts / "dpkit", "check", "own", "--kind", "accountant", "--format", "json"), cwd=tmp_path
-    )
-    report = json.loads(printed)
-    assert report["ok"] is True
-    assert report["kind"] == "accountant"
-
-
-@pytest.mark.parametrize("role", ROLES)
-@pytest.mark.slow
-def test_the_tests_of_a_new_part_pass_on_its_wheel(
-    role: str, published: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_the_tests_of_new_parts_pass_on_their_wheels(published: tuple[Path, Path], tmp_path: Path) -> None:
     folder, scripts = published
-    shutil.copytree(folder / f"dpkit-{role}-own/tests", tmp_path / "tests")
-    printed = command(scripts / "python", "-W", "error", "-m", "pytest", "-q", "tests", cwd=tmp_path)
+    for role in ROLES:
+        shutil.copytree(folder / f"dpkit-{role}-own/tests", tmp_path / role)
+    # The kit, which tries one kind here, tries the others on the pages that publish them: see tests/docs.
+    left = [
+        word
+        for role in ROLES
+        if role != "accountant"
+        for word in ("--deselect", f"{role}/test_own.py::test_conforms")
+    ]
+    printed = command(
+        *(
+            scripts / "python",
+            "-W",
+            "error",
+            "-m",
+            "pytest",
+            "-q",
+            "--import-mode=importlib",
+            "--rootdir",
+            tmp_path,
+        ),
+        *(*left, *ROLES),
+        cwd=tmp_path,
+    )
     assert " passed" in printed
 
 
