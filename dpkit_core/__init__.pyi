@@ -58,9 +58,6 @@ from .protocols import StagePlan as StagePlan
 from .protocols import TopKSelector as TopKSelector
 from .release.certificate import Certificate as Certificate
 from .release.models import LinearModel as LinearModel
-from .release.models import NoisyMoments as NoisyMoments
-from .release.models import RowClippedLinearModel as RowClippedLinearModel
-from .release.models import WinsorizedLinearModel as WinsorizedLinearModel
 from .release.release import Release as Release
 from .release.verify import Verification as Verification
 from .release.verify import verify as verify

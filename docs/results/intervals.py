@@ -21,6 +21,7 @@ from pathlib import Path
 
 import attrs
 import numpy as np
+from dpkit_model_lines import WinsorizedLinearModel
 
 from dpkit_core import (
     Block,
@@ -30,7 +31,6 @@ from dpkit_core import (
     Randomness,
     Schema,
     Vector,
-    WinsorizedLinearModel,
     compose,
     open_source,
     plan_evaluation,

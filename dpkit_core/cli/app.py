@@ -14,10 +14,8 @@ from typer.core import TyperGroup
 
 import dpkit_core
 from dpkit_core.cli.compose import COMPOSE_EXAMPLES, compose
-from dpkit_core.cli.evaluate import evaluate
 from dpkit_core.cli.list import list_parts
 from dpkit_core.cli.run import run
-from dpkit_core.cli.verify import verify
 from dpkit_core.commands.installed import Announced, InstalledCommands
 from dpkit_core.commands.options import note, print_json, until_nobody_reads
 from dpkit_core.commands.process import Stopped
@@ -197,5 +195,3 @@ def _dpkit(
 app.command("list")(list_parts)
 app.command("compose", epilog=COMPOSE_EXAMPLES)(compose)
 app.command("run")(run)
-app.command("evaluate")(evaluate)
-app.command("verify")(verify)

@@ -29,6 +29,8 @@ OWN: Mapping[str, tuple[str, str]] = {
     "show": ("dpkit-command-show", "starter"),
     "schema": ("dpkit-command-schema", "starter"),
     "predict": ("dpkit-command-predict", "starter"),
+    "evaluate": ("dpkit-command-evaluate", "starter"),
+    "verify": ("dpkit-command-verify", "starter"),
     "categories": ("dpkit-command-categories", "starter"),
     "ledger": ("dpkit-command-ledger", "starter"),
     "key": ("dpkit-command-sign", "signing"),

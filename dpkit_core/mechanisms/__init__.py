@@ -1,1 +1,1 @@
-"""Maths that parts share: calibration, private quantiles, exact second moments."""
+"""Maths that parts share: calibration, picks, cells, exact sums and second moments."""

@@ -1,6 +1,6 @@
 r"""Where the values of columns lie: noisy counts of cells, and of parts of those with most records.
 
-For many columns at once, and with Gaussian noise alone: what ``mechanisms.quantiles`` does with three
+For many columns at once, and with Gaussian noise alone: what ``dpkit_fences.quantiles`` does with three
 selections a column costs too much where there are dozens of columns.
 
 *Cells.* A column with public bounds starts as 16 cells of one width. Any other starts as the octaves of both
@@ -81,7 +81,6 @@ import numpy as np
 
 from dpkit_core.arrays import Integers, read_only
 from dpkit_core.data.sums import Block, Sum, Summable
-from dpkit_core.mechanisms.quantiles import EXPONENTS
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import Gaussian
 
@@ -90,6 +89,9 @@ if TYPE_CHECKING:
 
     from dpkit_core.arrays import Matrix, Vector
     from dpkit_core.protocols import Meter
+
+#: Magnitudes from 2^-50 to 2^50, about 1e-15 to 1e15.
+EXPONENTS = (-50, 50)
 
 #: Cells that are split in each step, and parts of each.
 SPLIT = 16

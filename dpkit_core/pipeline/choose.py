@@ -185,12 +185,6 @@ def fallback(neighboring: Neighboring) -> Part[Accountant]:
     return _named(FALLBACK, neighboring)
 
 
-def by_default(neighboring: Neighboring) -> str:
-    """Return which accountants are taken here where nobody names one, in words: ``tight, else rdp``."""
-    first, _ = preferred(neighboring)
-    return FALLBACK if first is None else f"{first.name}, else {FALLBACK}"
-
-
 def unknown_to(
     accountant: Part[Accountant], events: Iterable[Event], records_of_a_unit: int = 1
 ) -> str | None:
@@ -200,14 +194,6 @@ def unknown_to(
         if not charging.supports(priced(event)):
             return f"{accountant.name} does not compose {' of '.join(_kinds(event))}"
     return None
-
-
-def default_accountant(events: Iterable[Event], neighboring: Neighboring) -> Part[Accountant]:
-    """Return the accountant of events that are known already."""
-    accountant, _ = preferred(neighboring)
-    if accountant is not None and unknown_to(accountant, events) is None:
-        return accountant
-    return fallback(neighboring)
 
 
 def _named(name: str, neighboring: Neighboring) -> Part[Accountant]:

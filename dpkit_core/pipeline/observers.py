@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING
 import pluggy
 
 from dpkit_core.errors import BrokenPlugin, Declined, DpkitError, IncompatiblePlugin, Vetoed
-from dpkit_core.plugins import environment
+from dpkit_core.plugins import registry
 from dpkit_core.plugins.kinds import ComponentRef
 from dpkit_core.plugins.registry import load_target
 
@@ -165,7 +165,7 @@ class Observers:
         """
         observers = cls(plugins, report=report, strict=strict)
         if entry_points is None:
-            found = {*environment.installed(GROUP)}
+            found = {*registry.installed(GROUP)}
         else:
             found = {ComponentRef.from_entry_point(point) for point in entry_points}
         for ref in sorted(found, key=lambda ref: (ref.name, ref.distribution, ref.target)):

@@ -34,11 +34,10 @@ from dpkit_core.pipeline.observers import warn
 from dpkit_core.pipeline.parts import make_engine
 from dpkit_core.pipeline.plan import Plan, Records
 from dpkit_core.pipeline.planfile import read_plan
-from dpkit_core.pipeline.planner import DEFAULT_SELECT_SHARE, plan_evaluation
+from dpkit_core.pipeline.planner import DEFAULT_SELECT_SHARE
 from dpkit_core.pipeline.recipes import Recipe, find_recipe
 from dpkit_core.plugins.sources import open_source
 from dpkit_core.privacy.budget import Budget
-from dpkit_core.release.release import Release
 from dpkit_core.validators import frozen_mapping
 
 
@@ -300,29 +299,6 @@ def agreed_on(
         sources = _opened(tables, reading, opened)
         _require_columns(sources, plan.schema, report, chooser=chooser)
         return Agreed(plan, sources, reading, opened=opened.pop_all())
-
-
-def to_evaluate(
-    release: Release,
-    budget: Budget,
-    data: Any,
-    records: str | None = None,
-    *,
-    accountant: str | None = None,
-    reading: ReadOptions = ReadOptions(),
-    report: Callable[[str], None] = warn,
-) -> Agreed:
-    """Return a plan that scores the model of a release, and the table to run it on.
-
-    Parameters
-    ----------
-    release, budget, records, accountant
-        As of ``dpkit_core.pipeline.planner.plan_evaluation``, which raises what this does.
-    data, reading, report
-        As of ``agreed_in``.
-    """
-    plan = plan_evaluation(release, budget, records, accountant=accountant)
-    return agreed_on(plan, data, reading=reading, report=report, chooser="the release")
 
 
 def _named(wanted: Request) -> Recipe | None:

@@ -25,17 +25,49 @@ import difflib
 import functools
 import importlib
 import importlib.metadata
+import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.metadata import EntryPoint
 from typing import Any, TextIO
 
 import attrs
 
 from dpkit_core.errors import AmbiguousName, BrokenPlugin, InvalidOption, UnknownName, install
-from dpkit_core.plugins import environment
 from dpkit_core.plugins.kinds import PARTS, ComponentRef, Kind, canonical, kind_named
+
+_Places = tuple[tuple[str, int | None], ...]  # each folder or archive, and when it changed
+
+
+def installed(group: str) -> tuple[ComponentRef, ...]:
+    """Return what is offered in a group of entry points, in order; nothing is imported.
+
+    Finding it means reading the metadata of every distribution, some hundreds of files, and one command asks
+    for several kinds. So it is read again only where a folder of the search path has changed since:
+    installers add and remove folders of metadata there.
+    """
+    return _installed(group, tuple((place, _changed(place)) for place in sys.path))
+
+
+def _changed(place: str) -> int | None:
+    try:
+        return os.stat(place or os.curdir).st_mtime_ns
+    except OSError:
+        return None
+
+
+@functools.lru_cache(maxsize=64)
+def _installed(group: str, places: _Places) -> tuple[ComponentRef, ...]:
+    # A set, because a folder that is on sys.path twice offers everything twice.
+    found = {ComponentRef.from_entry_point(point) for point in _entry_points(places).get(group, ())}
+    return tuple(sorted(found, key=attrs.astuple))
+
+
+@functools.lru_cache(maxsize=1)
+def _entry_points(places: _Places) -> dict[str, tuple[EntryPoint, ...]]:
+    found = importlib.metadata.entry_points()
+    return {group: tuple(found.select(group=group)) for group in found.groups}
 
 
 class Registry:
@@ -70,26 +102,9 @@ class Registry:
         return tuple(ref for ref in self._refs if ref.kind == wanted)
 
     def find(self, kind: str, name: str) -> ComponentRef:
-        """Return the one part of this kind that ``name``, plain or qualified, means.
-
-        Raises
-        ------
-        UnknownName
-            With the installed names, the nearest one, and what to install for a first-party name.
-        AmbiguousName
-            If several distributions offer the name, with the spelling that means each.
-        """
+        """Return the one part of this kind that ``name``, plain or qualified, means; see ``the_one``."""
         role = _part(kind).name
-        matches = [ref for ref in self.refs(role) if ref.answers_to(name)]
-        if not matches:
-            raise UnknownName(self._not_found(role, name))
-        if len(matches) > 1:
-            offers = ", ".join(f"{ref.qualified} ({ref.version}, {ref.target})" for ref in matches)
-            raise AmbiguousName(
-                f"{role} {name!r} has {len(matches)} meanings: {offers}. Write the name with its "
-                "distribution, or uninstall what you do not want"
-            )
-        return matches[0]
+        return the_one(role, name, self.refs(role), self.refs())
 
     def load(self, ref: ComponentRef) -> type[Any]:
         """Return the class of a part, imported alone and compared with the protocol of its kind.
@@ -126,29 +141,63 @@ class Registry:
     def _read(self) -> tuple[ComponentRef, ...]:
         """Return the parts, in the order of a pipeline."""
         if self._given is None:
-            return tuple(ref for kind in PARTS.values() for ref in environment.installed(kind.group))
+            return tuple(ref for kind in PARTS.values() for ref in installed(kind.group))
         given = {ComponentRef.from_entry_point(point) for point in self._given}
         ordered = sorted(given, key=attrs.astuple)
         return tuple(ref for kind in PARTS.values() for ref in ordered if ref.kind == kind.plural)
 
-    def _not_found(self, role: str, name: str) -> str:
-        refs, plain = self.refs(role), name.rpartition(":")[2]
-        installed = ", ".join(sorted({ref.name for ref in refs})) or "none"
-        sentence = f"no {role} {name!r} is installed; installed {role}s: {installed}."
-        others = [ref for ref in self.refs() if ref.answers_to(name)]
-        if others:
-            return f"{sentence} {name!r} is one of the {others[0].kind}: use it as the {others[0].role}"
-        if any(ref.name == plain for ref in refs):
-            spellings = ", ".join(ref.qualified for ref in refs if ref.name == plain)
-            return f"{sentence} Did you mean {spellings}?"
-        own = first_party_names(role)
-        if plain in own:
-            return f"{sentence} {_install(role, plain)}"
-        known = sorted({ref.name for ref in refs} | set(own))
-        for near in difflib.get_close_matches(plain, known, n=1):
-            missing = "" if any(ref.name == near for ref in refs) else f" {_install(role, near)}"
-            return f"{sentence} Did you mean {near!r}?{missing}"
-        return f"{sentence} Install the distribution that offers it"
+
+def the_one(
+    role: str, name: str, refs: Sequence[ComponentRef], others: Sequence[ComponentRef] = ()
+) -> ComponentRef:
+    """Return the one of ``refs``, all of one kind, that ``name``, plain or qualified, means.
+
+    Parameters
+    ----------
+    role
+        The name of the kind, such as ``scorer``.
+    name
+        As an entry point has it, or ``distribution:name``.
+    refs
+        What is offered.
+    others
+        Of other kinds, one of which may be meant.
+
+    Raises
+    ------
+    UnknownName
+        With the installed names, the nearest one, and what to install for a first-party name.
+    AmbiguousName
+        If several distributions offer the name, with the spelling that means each.
+    """
+    matches = [ref for ref in refs if ref.answers_to(name)]
+    if not matches:
+        raise UnknownName(_not_found(role, name, refs, others))
+    if len(matches) > 1:
+        offers = ", ".join(f"{ref.qualified} ({ref.version}, {ref.target})" for ref in matches)
+        raise AmbiguousName(
+            f"{role} {name!r} has {len(matches)} meanings: {offers}. Write the name with its "
+            "distribution, or uninstall what you do not want"
+        )
+    return matches[0]
+
+
+def _not_found(role: str, name: str, refs: Sequence[ComponentRef], others: Sequence[ComponentRef]) -> str:
+    plain = name.rpartition(":")[2]
+    names = sorted({ref.name for ref in refs})
+    sentence = f"no {role} {name!r} is installed; installed {role}s: {', '.join(names) or 'none'}."
+    for other in (ref for ref in others if ref.answers_to(name)):
+        return f"{sentence} {name!r} is one of the {other.kind}: use it as the {other.role}"
+    if plain in names:
+        spellings = ", ".join(ref.qualified for ref in refs if ref.name == plain)
+        return f"{sentence} Did you mean {spellings}?"
+    own = first_party_names(role)
+    if plain in own:
+        return f"{sentence} {_install(role, plain)}"
+    for near in difflib.get_close_matches(plain, sorted({*names, *own}), n=1):
+        missing = "" if near in names else f" {_install(role, near)}"
+        return f"{sentence} Did you mean {near!r}?{missing}"
+    return f"{sentence} Install the distribution that offers it"
 
 
 def first_party() -> frozenset[str]:
@@ -176,7 +225,7 @@ def _part(kind: str) -> Kind:
 
 
 def _install(role: str, name: str) -> str:
-    return f"Install {name!r} with: {install(f'/plugins/{PARTS[role].plural}/{name}')}"
+    return f"Install {name!r} with: {install(f'/plugins/{kind_named(role).plural}/{name}')}"
 
 
 def load_target(ref: ComponentRef, printed: TextIO | None = None) -> Any:

@@ -45,7 +45,6 @@ shows the first sentence of the docstring of any other, read from its source fil
 from __future__ import annotations
 
 import ast
-import difflib
 import importlib.util
 import inspect
 from collections.abc import Iterator, Sequence
@@ -54,18 +53,18 @@ from typing import Any
 
 import attrs
 
-from dpkit_core.errors import AmbiguousName, BrokenPlugin, MissingDependency, UnknownName, install
+from dpkit_core.errors import BrokenPlugin, MissingDependency, install
 from dpkit_core.files.documents import read_toml
-from dpkit_core.plugins import environment
+from dpkit_core.plugins import registry
 from dpkit_core.plugins.kinds import ComponentRef, kind_named
-from dpkit_core.plugins.registry import load_target
+from dpkit_core.plugins.registry import load_target, the_one
 
 FILES = ("recipes", "suites")
 
 
 def resources(kind: str) -> tuple[ComponentRef, ...]:
     """Return the installed resources of a kind, by name; nothing is imported."""
-    return environment.installed(kind_named(kind).group)
+    return registry.installed(kind_named(kind).group)
 
 
 def find_resource(kind: str, name: str, *, among: Sequence[ComponentRef] | None = None) -> ComponentRef:
@@ -82,25 +81,10 @@ def find_resource(kind: str, name: str, *, among: Sequence[ComponentRef] | None 
 
     Raises
     ------
-    UnknownName
-        With the installed names and the nearest one.
-    AmbiguousName
-        If several distributions offer the name.
+    UnknownName, AmbiguousName
+        As ``dpkit_core.plugins.registry.the_one``.
     """
-    called = kind_named(kind).name
-    refs = resources(kind) if among is None else among
-    matches = [ref for ref in refs if ref.answers_to(name)]
-    if len(matches) == 1:
-        return matches[0]
-    if matches:
-        spellings = " or ".join(ref.qualified for ref in matches)
-        raise AmbiguousName(f"{matches[0].role} {name!r} has {len(matches)} meanings: write {spellings}")
-    names = sorted({ref.name for ref in refs})
-    near = difflib.get_close_matches(name, names, n=1)
-    raise UnknownName(
-        f"no {called} {name!r} is installed; installed {called}s: {', '.join(names) or 'none'}."
-        + (f" Did you mean {near[0]!r}?" if near else " Install the distribution that offers it")
-    )
+    return the_one(kind_named(kind).name, name, resources(kind) if among is None else among)
 
 
 def require_resource(kind: str, name: str, *, of: str, purpose: str, extra: str) -> Any:

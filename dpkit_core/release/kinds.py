@@ -26,7 +26,7 @@ import attrs
 from dpkit_core.errors import DpkitError, InvalidRelease, UnknownName, install
 from dpkit_core.plugins.registry import load_target
 from dpkit_core.plugins.resources import find_resource
-from dpkit_core.release.models import LinearModel, RowClippedLinearModel, WinsorizedLinearModel
+from dpkit_core.release.models import LinearModel
 from dpkit_core.text import Shown
 from dpkit_core.validators import exact_text, frozen_mapping, thawed
 
@@ -91,12 +91,15 @@ class OpaqueModel:
 #: The kinds of the core and who reads them.
 CORE_KINDS: Mapping[str, Reader] = {
     "linear": LinearModel.from_document,
-    "row-clipped linear": RowClippedLinearModel.from_document,
-    "winsorized linear": WinsorizedLinearModel.from_document,
 }
 
 #: Other kinds that come with dpkit, and the folder of the distribution that alone reads each.
-OWN_KINDS: Mapping[str, str] = {"trees": "models/trees", "class trees": "models/trees"}
+OWN_KINDS: Mapping[str, str] = {
+    "row-clipped linear": "models/lines",
+    "winsorized linear": "models/lines",
+    "trees": "models/trees",
+    "class trees": "models/trees",
+}
 
 
 def canonical(value: object, depth: int = DEPTH) -> Any:

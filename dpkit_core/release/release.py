@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from dpkit_core.data.features import Feature
-from dpkit_core.data.source import ReadOptions
 from dpkit_core.errors import InvalidRelease
 from dpkit_core.files.documents import (
     Fields,
@@ -28,20 +27,12 @@ from dpkit_core.protocols import Model
 from dpkit_core.release.certificate import Certificate
 from dpkit_core.release.evaluation import Evaluation
 from dpkit_core.release.kinds import CORE_KINDS, OWN_KINDS, OpaqueModel, canonical, read_model, shown
-from dpkit_core.release.models import (
-    INTERCEPT,
-    LinearModel,
-    RowClippedLinearModel,
-    WinsorizedLinearModel,
-)
+from dpkit_core.release.models import INTERCEPT
 from dpkit_core.release.signing import Signature
 from dpkit_core.text import Section, Shown
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from dpkit_core.arrays import Vector
-    from dpkit_core.release.intervals import Intervals
 
 FORMAT = "dpkit-release"
 FORMAT_VERSION = 1
@@ -154,58 +145,6 @@ class Release:
             predicted[lacking] = math.nan
         return predicted
 
-    def predictions(
-        self,
-        data: Any,
-        keep: Sequence[str] = (),
-        *,
-        name: str | None = None,
-        threshold: float | None = None,
-        options: ReadOptions = ReadOptions(),
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield predictions for the records of a table, in batches of Arrow; at least one, if of no records.
-
-        A batch has the columns to keep, then ``prediction``, a number; or, of a category, a column that is
-        named after the target and holds the one that is predicted. Next to a category stand probabilities,
-        in a column ``target=category`` of the positive category or of each class. Missing values are
-        treated as by ``predict``; where there is no prediction, the category is null and the numbers are NaN.
-
-        Parameters
-        ----------
-        data
-            What ``dpkit_core.plugins.sources.open_source`` takes, such as the name of a file. It is read
-            once, and never as a whole.
-        keep
-            Columns to copy from the table, before the predictions.
-        name
-            Another name for the first column.
-        threshold
-            The probability from which on the positive category is predicted; 1/2 by default.
-        options
-            How to read the table, where the table itself does not show it.
-
-        Raises
-        ------
-        InvalidData
-            If the table cannot be read, or lacks a column; or if a record of it cannot be read, after the
-            batches before it.
-        InvalidOption
-            If a column to keep is missing or has the name of a prediction, or there is a threshold but no
-            single category to predict.
-        InvalidRelease
-            If there is no model.
-        """
-        from dpkit_core.release.predictions import (  # noqa: PLC0415 - a release is read without it
-            Columns,
-            predictions,
-            used_features,
-        )
-
-        model, schema = self.usable_model, self.certificate.schema
-        columns = Columns.of(model, schema.target, name, threshold)
-        features = used_features(model, schema.read_with(options))
-        return predictions(self.predict, features, columns, data, keep=keep, options=options)
-
     @property
     def usable_model(self) -> Model:
         """The model, if there is one that can predict.
@@ -235,17 +174,18 @@ class Release:
         InvalidRelease
             If there is no model, or it is not linear.
         """
-        if not isinstance(self.model, LinearModel | RowClippedLinearModel | WinsorizedLinearModel):
+        line: Any = self.model
+        if not (hasattr(line, "slopes") and hasattr(line, "level")):
             kind = (
                 "no model" if self.model is None else f"a model of kind {self.model.to_document()['kind']!r}"
             )
             raise InvalidRelease(f"the release has {kind}, and only linear models have coefficients")
-        return {**dict(zip(self.model.features, self.model.slopes, strict=True)), INTERCEPT: self.model.level}
+        return {**dict(zip(line.features, line.slopes, strict=True)), INTERCEPT: line.level}
 
-    def intervals(self, level: float = 0.95) -> Intervals:
+    def intervals(self, level: float = 0.95) -> Any:
         """Return standard errors and intervals of the line's coefficients, from released numbers alone.
 
-        For models of ``winsorized_least_squares``; it costs no budget. ``dpkit_core.release.intervals``
+        For models of ``winsorized_least_squares``; it costs no budget. ``dpkit_model_lines.intervals``
         documents what is estimated, and how.
 
         Raises
@@ -253,9 +193,13 @@ class Release:
         InvalidRelease
             If the model does not keep its noisy moments, or the noise is too large relative to them.
         """
-        from dpkit_core.release.intervals import intervals_of  # noqa: PLC0415 - as with predictions
-
-        return intervals_of(self.model, self.certificate.schema.target.name, level)
+        of_model = getattr(self.usable_model, "intervals", None)
+        if of_model is None:
+            raise InvalidRelease(
+                "there are no intervals for this release: its model does not keep the noisy numbers that it "
+                "was computed from, as models of winsorized_least_squares do"
+            )
+        return of_model(self.certificate.schema.target.name, level)
 
     def to_document(self) -> dict[str, Any]:
         """Return the release as plain data."""

@@ -11,12 +11,12 @@ import pytest
 from dpkit_check import ReferenceAccountant
 from dpkit_check.instrument import Answers, opened
 from dpkit_check.worlds import box
+from dpkit_fences.fences import Fences
 from dpkit_regressor_frank_wolfe import FrankWolfeRegressor
 from dpkit_regressor_frank_wolfe.frank_wolfe import GramDescent, ScaledColumns
 from scipy import sparse
 
 from dpkit_core import Budget, Dataset, Neighboring, Request, SparseDataset
-from dpkit_core.mechanisms.fences import Fences
 
 N, D, T = 50_000, 280, 1000
 ENTRIES, MANY = 10**7, 10**6

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from dpkit_fences.quantiles import counts_around, location_grid
 
 from dpkit_core import Budget, Dataset, Randomness, Schema, StreamedDataset, compose, open_source
 from dpkit_core.mechanisms.moments import sum_of_products
-from dpkit_core.mechanisms.quantiles import counts_around, location_grid
 
 N, D = 1_000_000, 12
 

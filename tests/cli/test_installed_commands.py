@@ -138,7 +138,8 @@ def test_two_distributions_with_one_name_are_both_called_by_their_own(install, d
     install("greet", distribution="dpkit-other", target="other:greet", other=GREETING.replace("hello", "bye"))
     result = dpkit("greet", "you")
     assert result.exit_code == 2
-    assert "write dpkit-greeting:greet or dpkit-other:greet" in result.stderr
+    assert "dpkit-greeting:greet (2.0, " in result.stderr
+    assert "dpkit-other:greet (2.0, " in result.stderr
     assert dpkit("dpkit-other:greet", "you").stdout == "bye you\n"
     shown = dpkit("--help").stdout
     assert "dpkit-greeting:greet" in shown
@@ -146,11 +147,11 @@ def test_two_distributions_with_one_name_are_both_called_by_their_own(install, d
 
 
 def test_a_command_of_dpkit_cannot_be_replaced(install, dpkit):
-    install("verify")
-    assert "Recompute the total" in dpkit("verify", "--help").stdout
+    install("run")
+    assert "Run a saved PLAN" in dpkit("run", "--help").stdout
     assert "greeting" not in sys.modules
-    assert "dpkit-greeting:verify" in dpkit("--help").stdout
-    assert dpkit("dpkit-greeting:verify", "you").stdout == "hello you\n"
+    assert "dpkit-greeting:run" in dpkit("--help").stdout
+    assert dpkit("dpkit-greeting:run", "you").stdout == "hello you\n"
 
 
 @pytest.mark.parametrize("installed", [True, False])

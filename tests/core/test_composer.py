@@ -521,6 +521,6 @@ def test_other_types_are_refused_before_anything_is_spent(pipeline, schema, data
 
 
 def test_a_registry_that_is_given_is_not_read_again(toys, monkeypatch):
-    monkeypatch.setattr("dpkit_core.plugins.environment.installed", pytest.fail)
+    monkeypatch.setattr("dpkit_core.plugins.registry.installed", pytest.fail)
     parts = {"scorer": toys.SumScorer(), "selector": toys.BestSelector()}
     assert compose(**parts, registry=Registry(())).assembly.scorer is not None

@@ -9,13 +9,13 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from dpkit_model_lines import RowClippedLinearModel, WinsorizedLinearModel
 
 from dpkit_core import Budget, Column, Dataset, LinearModel, Schema, compose
 from dpkit_core.data.features import Written
 from dpkit_core.data.source import ReadOptions
 from dpkit_core.errors import InvalidData, InvalidSchema, UnusedColumns
 from dpkit_core.plugins.sources import open_source
-from dpkit_core.release.models import RowClippedLinearModel, WinsorizedLinearModel
 
 SCHEMA = Schema(
     (

@@ -65,7 +65,7 @@ def test_every_observer_is_told_in_the_order_given(log):
 
 
 def test_without_observers_nothing_happens(monkeypatch):
-    monkeypatch.setattr("dpkit_core.plugins.environment.installed", pytest.fail)
+    monkeypatch.setattr("dpkit_core.plugins.registry.installed", pytest.fail)
     for hook in ("planned", "before_release", "released", "finished"):
         call(Observers.none(), hook)
 

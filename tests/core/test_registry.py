@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dpkit_core.errors import AmbiguousName, BrokenPlugin, IncompatiblePlugin, UnknownName
-from dpkit_core.plugins import environment, promises
+from dpkit_core.plugins import promises
 from dpkit_core.plugins import registry as registry_module
 from dpkit_core.plugins.kinds import KINDS, PARTS, ComponentRef, kind_named
 from dpkit_core.plugins.promises import PROTOCOLS, departures
@@ -115,9 +115,9 @@ def test_what_is_installed_or_removed_is_seen_by_the_next_registry(site):
 
 
 def test_what_is_installed_is_read_once(monkeypatch):
-    found = Registry().refs(), environment.installed("dpkit.commands")
+    found = Registry().refs(), registry_module.installed("dpkit.commands")
     monkeypatch.setattr("importlib.metadata.entry_points", pytest.fail)
-    assert (Registry().refs(), environment.installed("dpkit.commands")) == found
+    assert (Registry().refs(), registry_module.installed("dpkit.commands")) == found
 
 
 @pytest.mark.parametrize("word", ["scorer", "scorers"])

@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 import pytest
+from dpkit_model_lines import RowClippedLinearModel, WinsorizedLinearModel
 
-from dpkit_core import Budget, LinearModel, RowClippedLinearModel, WinsorizedLinearModel, compose
+from dpkit_core import Budget, LinearModel, compose
 from dpkit_core.release.kinds import shown
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import attrs
 import pytest
 from dpkit_command_report.page import page
+from dpkit_command_verify.replan import replan
 from edits import edits, places, put
 from jsonschema import Draft202012Validator
 from releases import corpus
 
 from dpkit_core import Release, verify
 from dpkit_core.errors import DpkitError, InvalidRelease
-from dpkit_core.pipeline.planfile import replan
 from dpkit_core.privacy import events
 from dpkit_core.release.verify import TOTALS
 

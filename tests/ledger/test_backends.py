@@ -142,7 +142,7 @@ def test_what_an_account_refuses_names_both_sides_and_the_remedy():
     ],
 )
 def test_a_backend_that_is_not_installed_is_named(url, distribution, extra, monkeypatch):
-    monkeypatch.setattr("dpkit_core.plugins.environment.installed", lambda group: ())
+    monkeypatch.setattr("dpkit_core.plugins.registry.installed", lambda group: ())
     for action in (Ledger.open, Ledger.create, Ledger.create_or_open):
         with pytest.raises(MissingDependency, match=rf"needs {distribution}.* 'CLONE\[{extra}\]'"):
             action(url)

@@ -130,7 +130,7 @@ def test_all_wheels_together_make_a_release(wheels: Path, tmp_path: Path) -> Non
 def published(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The folder of a new distribution of each kind, and the scripts where their wheels are installed."""
     folder = tmp_path_factory.mktemp("new")
-    scripts = install(folder / "venv", wheels, "dpkit", extras=("testing",))
+    scripts = install(folder / "venv", wheels, "dpkit", "dpkit-command-verify", extras=("testing",))
     for role in ROLES:
         command(scripts / "dpkit", "new", role, "own", cwd=folder)
         command("uv", "build", "--wheel", "--out-dir", folder / "dist", folder / f"dpkit-{role}-own")

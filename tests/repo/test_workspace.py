@@ -52,7 +52,7 @@ TRANSPORTS = {"flower"}
 # Groups of what a distribution offers besides what it is named for.
 SHIPPED_ALONG = ("recipes", "suites", "generators", "models", "pages", "reports", "remarks", "signers")
 # Imported by name, which does without the kind.
-SHORT = {"check", "kernels", "sklearn"}
+SHORT = {"check", "fences", "kernels", "sklearn"}
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -127,8 +127,9 @@ def test_pyproject_has_the_standard_shape(folder: Path, root: dict[str, Any]) ->
         assert document.get(table) == expected.get(table), f"[{table}] in {where}"
     for key in {*project, *expected["project"]}:
         assert project.get(key) == expected["project"].get(key), f"{key} of [project] in {where}"
-    # A source is named by what it reads, suffixes and schemes; the command of `sign` is `key`.
-    if folder.parent.name != "sources" and folder.name != "sign":
+    # A source is named by what it reads, suffixes and schemes, a model by its kind; the command of `sign` is
+    # `key`.
+    if folder.parent.name not in {"models", "sources"} and folder.name != "sign":
         assert folder.name in own
     # The modules of a command load when it runs, and those of a source when it is asked for.
     if folder.parent.name not in {"commands", "sources"}:

@@ -5,7 +5,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dpkit_core.cli.app import app
-from dpkit_core.plugins import environment
+from dpkit_core.plugins import registry
 
 PARTS = '''
 from typing import ClassVar
@@ -180,13 +180,13 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def without(monkeypatch):
     """Return a function that hides what a distribution offers, as if it were not installed."""
-    installed = environment.installed
+    installed = registry.installed
 
     def hide(distribution):
         def others(group):
             return tuple(ref for ref in installed(group) if ref.distribution != distribution)
 
-        monkeypatch.setattr(environment, "installed", others)
+        monkeypatch.setattr(registry, "installed", others)
 
     return hide
 

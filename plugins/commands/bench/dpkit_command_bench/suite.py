@@ -54,7 +54,7 @@ from dpkit_command_bench.published import Published
 from dpkit_core import Neighboring, Registry, compose
 from dpkit_core.errors import DpkitError
 from dpkit_core.files.documents import read_toml
-from dpkit_core.pipeline.choose import FALLBACK, by_default
+from dpkit_core.pipeline.choose import FALLBACK, preferred
 from dpkit_core.pipeline.recipes import Recipe, find_recipe
 from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.plugins.resources import find_resource, resource_file
@@ -655,3 +655,9 @@ def _neighboring(document: Mapping[str, Any]) -> Neighboring:
         return Neighboring(word)
     except ValueError as error:
         raise InvalidSuite(f"neighboring is {word!r}; it must be add-remove or replace-one") from error
+
+
+def by_default(neighboring: Neighboring) -> str:
+    """Return which accountants are taken here where nobody names one, in words: ``tight, else rdp``."""
+    first, _ = preferred(neighboring)
+    return FALLBACK if first is None else f"{first.name}, else {FALLBACK}"

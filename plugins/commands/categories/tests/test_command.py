@@ -5,10 +5,10 @@ import json
 import attrs
 import numpy as np
 import pytest
+from dpkit_command_verify.replan import Replanned, replan
 
 from dpkit_core import Ledger, Release, Schema
 from dpkit_core.errors import InvalidRelease
-from dpkit_core.pipeline.planfile import Replanned, replan
 from dpkit_core.release.verify import verify
 
 SCHEMA = """

@@ -180,10 +180,11 @@ def _pieces(
     options = reading.read_options()
 
     def pieces() -> Iterator[bytes]:
+        from dpkit_command_predict.predictions import predictions
         from dpkit_core.release.release import Release
 
-        batches = Release.read(release).predictions(
-            data, keep, name=wanted.called, threshold=wanted.threshold, options=options
+        batches = predictions(
+            Release.read(release), data, keep, name=wanted.called, threshold=wanted.threshold, options=options
         )
         yield from write(counted.through(batches, len(keep)), len(keep))
 

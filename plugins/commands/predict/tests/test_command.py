@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from dpkit_command_predict.predictions import predictions
 
 from dpkit_core import Budget, Column, Dataset, Release, Schema, compose
 
@@ -127,7 +128,7 @@ def test_predictions_are_the_same_bits_in_batches_of_any_size(dpkit, chances, mo
     (chances / "t.csv").write_text("id,x\n" + "".join(f"0{i},{x}\n" for i, x in enumerate(numbers)))
     contents = []
     for rows in (1, 7, 2**16):
-        monkeypatch.setattr("dpkit_core.release.predictions.ROWS", rows)
+        monkeypatch.setattr("dpkit_command_predict.predictions.ROWS", rows)
         done = dpkit("predict", "release.json", "t.csv", "--keep", "id", "-o", f"{rows}.{format}")
         assert done.exit_code == 0, done.stderr
         assert f"{rows}.{format}: 500 predictions" in done.stderr
@@ -148,7 +149,7 @@ def test_a_table_without_records_has_predictions_without_records(dpkit, chances)
 
 
 def test_a_record_that_cannot_be_read_leaves_no_file_of_predictions(dpkit, chances, monkeypatch):
-    monkeypatch.setattr("dpkit_core.release.predictions.ROWS", 2)
+    monkeypatch.setattr("dpkit_command_predict.predictions.ROWS", 2)
     (chances / "t.csv").write_text("x\n.1\n.2\n.3\nsecret\n")
     before = {path.name for path in chances.iterdir()}
     for output in ("out.csv", "out.json", "out.parquet"):
@@ -185,7 +186,7 @@ def test_predicting_does_not_import_pandas(dpkit, chances):
 def test_a_program_gets_predictions_of_a_table_in_memory_in_batches(dpkit, chances):
     release = Release.read("release.json")
     table = pa.table({"x": [0.25, 0.75], "id": [7, 8]})
-    (batch,) = release.predictions(table, ["id"], threshold=0.2)
+    (batch,) = predictions(release, table, ["id"], threshold=0.2)
     assert batch.to_pydict() == {"id": [7, 8], "end": ["good", "good"], "end=good": [0.25, 0.75]}
 
 

@@ -257,7 +257,7 @@ def past(certificate: Certificate, history: tuple[Ledger, str] | None) -> Iterat
             about, epsilon = facts.get("about", {}), facts.get("epsilon")
             yield Past(
                 str(about.get("at", ""))[:10],
-                ", ".join(map(str, about.get("parts", ()))),
+                " + ".join(part.split(":")[-1].split()[0] for part in about.get("parts", ())),
                 "" if epsilon is None else rounded_up(float(epsilon), 4),
                 ended.get(entry.charge, "not settled"),
                 entry.charge == own,

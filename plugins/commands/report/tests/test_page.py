@@ -131,15 +131,15 @@ def test_a_later_score_is_shown_if_it_is_one_of_this_release(data, release):
         page(release, "release.json", About(evaluation=other))
 
 
-def test_as_many_squares_are_colored_as_attackers_may_be_right(release):
+def test_as_many_squares_are_marked_as_attackers_may_be_right(release):
     text = page(release, "release.json")
     certificate = release.certificate
     chance = 100 * attack_accuracy(certificate.epsilon, certificate.delta)
     picture = text[text.index('class="odds"') :]
     squares = picture[: picture.index("</svg>")]
-    assert squares.count("var(--soft)") == 50
-    assert chance <= 50 + squares.count("var(--bar)") < chance + 1
-    assert squares.count("var(--tint)") == 50 - squares.count("var(--bar)")
+    assert squares.count('class="chance"') == 50
+    assert chance <= 50 + squares.count('class="told"') < chance + 1
+    assert squares.count("<rect") == 100
 
 
 def test_the_other_releases_of_the_table_are_those_of_its_account(data, release):

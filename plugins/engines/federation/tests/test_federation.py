@@ -15,10 +15,12 @@ import attrs
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from dpkit_command_verify.replan import replan
 from dpkit_engine_federation import Identity, Participant, Relay, Terms, agree, join, plan_of
 from dpkit_engine_federation.party import mask_of
 from dpkit_engine_federation.shares import clamped, share_of
 from dpkit_engine_federation.transport import NoAnswer, Void
+from dpkit_model_lines import RowClippedLinearModel
 from dpkit_regressor_adassp import AdasspRegressor
 from scipy import stats
 
@@ -30,7 +32,6 @@ from dpkit_core import (
     Plan,
     Randomness,
     Release,
-    RowClippedLinearModel,
     Schema,
     StagePlan,
     compose,
@@ -55,7 +56,6 @@ from dpkit_core.mechanisms.sums import sums_event
 from dpkit_core.noise.sampler import Sampler
 from dpkit_core.pipeline.meter import StageMeter
 from dpkit_core.pipeline.payment import claim_of
-from dpkit_core.pipeline.planfile import replan
 from dpkit_core.pipeline.policy import Policy
 from dpkit_core.privacy.events import Event, Filtered, PoissonSampled, Repeated, expand
 from dpkit_core.privacy.events import Sequence as InSequence

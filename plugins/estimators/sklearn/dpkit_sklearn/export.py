@@ -8,20 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from dpkit_model_lines import RowClippedLinearModel, WinsorizedLinearModel
 from sklearn.base import BaseEstimator
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from dpkit_core import (
-    LinearModel,
-    Matrix,
-    Release,
-    RowClippedLinearModel,
-    Vector,
-    WinsorizedLinearModel,
-)
+from dpkit_core import LinearModel, Matrix, Release, Vector
 from dpkit_core.errors import InvalidRelease
 from dpkit_core.mechanisms.moments import clip_rows
 

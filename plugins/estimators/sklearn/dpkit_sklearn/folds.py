@@ -57,7 +57,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import attrs
@@ -90,7 +90,7 @@ from dpkit_core import (
 from dpkit_core.arrays import Booleans, Integers
 from dpkit_core.data.columns import Unit
 from dpkit_core.errors import CannotCompose, InvalidData
-from dpkit_core.pipeline.choose import default_accountant, unknown_to
+from dpkit_core.pipeline.choose import fallback, preferred, unknown_to
 from dpkit_core.pipeline.parts import Part, make_part
 from dpkit_core.pipeline.plan import protected
 from dpkit_core.privacy.budget import Budget, rounded_up
@@ -237,7 +237,7 @@ class SearchPlan:
         part: Part[Accountant]
         if accountant is None:
             last = [event for refit in refits for event in plan.charged_for(refit)]
-            part = default_accountant([*events, *last], schema.neighboring)
+            part = _default_accountant([*events, *last], schema.neighboring)
         else:
             part = make_part("accountant", accountant, {"neighboring": schema.neighboring})
         plan = attrs.evolve(plan, accountant=part)
@@ -466,3 +466,11 @@ def compare(plan: SearchPlan, table: Matrix, randomness: Randomness | None = Non
     data = Dataset.from_arrays(table, np.zeros(len(table)), attrs.evolve(schema, unit=None))
     # The rows are those of records that are kept, so no unit has more than are allowed.
     return plan.comparison.run(attrs.evolve(data, unit=schema.unit), randomness=randomness)
+
+
+def _default_accountant(events: Iterable[Event], neighboring: Neighboring) -> Part[Accountant]:
+    """Return the accountant of events that are known already."""
+    accountant, _ = preferred(neighboring)
+    if accountant is not None and unknown_to(accountant, events) is None:
+        return accountant
+    return fallback(neighboring)

@@ -15,17 +15,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from dpkit_model_lines import RowClippedLinearModel, WinsorizedLinearModel
 from dpkit_model_trees import ClassTreesModel, TreesModel
 
-from dpkit_core import (
-    Feature,
-    LinearModel,
-    Matrix,
-    Release,
-    RowClippedLinearModel,
-    WinsorizedLinearModel,
-    __version__,
-)
+from dpkit_core import Feature, LinearModel, Matrix, Release, __version__
 from dpkit_core.errors import MissingDependency, install
 from dpkit_core.mechanisms.moments import LARGEST
 from dpkit_sklearn.export import not_exported, require_untransformed

@@ -5,19 +5,10 @@ import pickle
 import attrs
 import numpy as np
 import pytest
+from dpkit_model_lines import RowClippedLinearModel, WinsorizedLinearModel
 from dpkit_sklearn import as_estimator
 
-from dpkit_core import (
-    Budget,
-    Dataset,
-    LinearModel,
-    Randomness,
-    Release,
-    RowClippedLinearModel,
-    Schema,
-    WinsorizedLinearModel,
-    compose,
-)
+from dpkit_core import Budget, Dataset, LinearModel, Randomness, Release, Schema, compose
 from dpkit_core.errors import InvalidRelease
 from dpkit_core.release.kinds import OpaqueModel
 

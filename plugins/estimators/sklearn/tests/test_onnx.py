@@ -6,21 +6,11 @@ import sys
 import attrs
 import numpy as np
 import pytest
+from dpkit_model_lines import RowClippedLinearModel, WinsorizedLinearModel
 from dpkit_model_trees import ClassTreesModel, TreesModel
 from dpkit_sklearn import as_onnx
 
-from dpkit_core import (
-    Budget,
-    Column,
-    Dataset,
-    LinearModel,
-    Randomness,
-    Release,
-    RowClippedLinearModel,
-    Schema,
-    WinsorizedLinearModel,
-    compose,
-)
+from dpkit_core import Budget, Column, Dataset, LinearModel, Randomness, Release, Schema, compose
 from dpkit_core.errors import InvalidRelease, MissingDependency
 from dpkit_core.release.kinds import OpaqueModel
 

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import attrs
+from dpkit_model_lines import WinsorizedLinearModel
 
 from dpkit_core.errors import InvalidRelease, Unsuitable
-from dpkit_core.release.models import WinsorizedLinearModel, digits, interval, model_matrix
+from dpkit_core.release.models import digits, interval, model_matrix
 from dpkit_core.text import Shown, number_of
 from dpkit_core.validators import exact_text, frozen_floats
 from dpkit_model_trees.importances import Effect, Importance, Noise, importances_of, listed, over_classes

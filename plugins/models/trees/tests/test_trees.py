@@ -7,6 +7,7 @@ import attrs
 import dpkit_kernels
 import numpy as np
 import pytest
+from dpkit_model_lines import WinsorizedLinearModel
 from dpkit_model_trees import Noise, TreesModel
 from dpkit_model_trees.drawing import (
     DEEPEST,
@@ -24,7 +25,6 @@ from dpkit_model_trees.drawing import (
 from dpkit_model_trees.importances import LEVEL
 from scipy import stats
 
-from dpkit_core import WinsorizedLinearModel
 from dpkit_core.errors import InvalidRelease
 from dpkit_core.release.kinds import canonical, read_model, rebuilt, shown
 

@@ -27,6 +27,8 @@ from typing import ClassVar
 
 import attrs
 import numpy as np
+from dpkit_fences import PublicScaling
+from dpkit_model_lines import RowClippedLinearModel
 
 from dpkit_core import (
     AnyDataset,
@@ -36,7 +38,6 @@ from dpkit_core import (
     Neighboring,
     Regressor,
     Request,
-    RowClippedLinearModel,
     StagePlan,
     Vector,
     calibrate_events,
@@ -45,7 +46,6 @@ from dpkit_core.errors import Unsuitable
 from dpkit_core.mechanisms.moments import (
     MOST_RECORDS,
     ROUNDING,
-    PublicScaling,
     clip_rows,
     flatten,
     sum_of_products,

@@ -32,6 +32,8 @@ from typing import ClassVar, Self
 
 import attrs
 import numpy as np
+from dpkit_fences import PublicScaling
+from dpkit_model_lines import RowClippedLinearModel
 
 from dpkit_core import (
     AnyDataset,
@@ -42,7 +44,6 @@ from dpkit_core import (
     Neighboring,
     Regressor,
     Request,
-    RowClippedLinearModel,
     StagePlan,
     Vector,
     calibrate_events,
@@ -50,7 +51,6 @@ from dpkit_core import (
 from dpkit_core.mechanisms.moments import (
     MOST_RECORDS,
     ROUNDING,
-    PublicScaling,
     clip_rows,
     gaussian_second_moment,
     second_moment_event,

@@ -105,6 +105,8 @@ from typing import ClassVar
 
 import attrs
 import numpy as np
+from dpkit_fences.fences import MISSED_TARGET, about
+from dpkit_model_lines import WinsorizedLinearModel
 from dpkit_model_trees import ClassTreesModel, Noise, TreesModel
 from dpkit_model_trees.drawing import DEEPEST, Trees, feature_weights
 
@@ -119,10 +121,8 @@ from dpkit_core import (
     Request,
     StagePlan,
     Vector,
-    WinsorizedLinearModel,
     calibrate_events,
 )
-from dpkit_core.mechanisms.fences import MISSED_TARGET, about
 from dpkit_core.mechanisms.moments import MOST_RECORDS
 from dpkit_core.privacy.events import Event
 from dpkit_core.validators import positive, whole_number

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
+from dpkit_fences.fences import LEAST_WIDTH, Fences
 from dpkit_model_trees.drawing import MOST_THRESHOLDS, feature_weights
 
 from dpkit_core.mechanisms.cells import Cells, counts_sensitivity, private_cells
-from dpkit_core.mechanisms.fences import LEAST_WIDTH, Fences
 from dpkit_core.mechanisms.moments import LARGEST
 
 if TYPE_CHECKING:

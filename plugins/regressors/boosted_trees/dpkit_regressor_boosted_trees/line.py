@@ -11,8 +11,9 @@ import dpkit_kernels
 import numpy as np
 import numpy.typing as npt
 from dpkit_kernels import trees as kernels
+from dpkit_model_lines import WinsorizedLinearModel
 
-from dpkit_core import Block, Matrix, Sum, Vector, WinsorizedLinearModel
+from dpkit_core import Block, Matrix, Sum, Vector
 from dpkit_core.mechanisms.moments import clip_rows
 from dpkit_regressor_boosted_trees.cells import scaled
 from dpkit_regressor_boosted_trees.histograms import released_clip
@@ -21,8 +22,9 @@ from dpkit_regressor_boosted_trees.settings import CLIP_RANK, STEPS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dpkit_fences.fences import Fences
+
     from dpkit_core import AnyDataset, Meter
-    from dpkit_core.mechanisms.fences import Fences
     from dpkit_regressor_boosted_trees.cells import KnownColumn
     from dpkit_regressor_boosted_trees.settings import BoostedTreesSettings
     from dpkit_regressor_boosted_trees.start import Start

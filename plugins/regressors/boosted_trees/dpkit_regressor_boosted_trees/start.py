@@ -14,8 +14,9 @@ from dpkit_regressor_boosted_trees.cells import known
 from dpkit_regressor_boosted_trees.settings import FEWEST
 
 if TYPE_CHECKING:
+    from dpkit_fences.fences import Fences
+
     from dpkit_core import Meter, Vector
-    from dpkit_core.mechanisms.fences import Fences
     from dpkit_regressor_boosted_trees.settings import BoostedTreesSettings
 
 

@@ -15,6 +15,7 @@ from dpkit_check.attacks.draws import check_draws_are_covered
 from dpkit_check.audit import Audit, audit
 from dpkit_check.pytest import parametrize_with_checks
 from dpkit_check.trial import CheckFailed, Trial
+from dpkit_fences.fences import Fences
 from dpkit_model_trees import TreesModel
 from dpkit_model_trees.drawing import Trees
 from dpkit_regressor_boosted_trees import BoostedTreesRegressor, learning, line
@@ -58,7 +59,6 @@ from dpkit_core import (
     verify,
 )
 from dpkit_core.errors import PlanViolation, Unsuitable
-from dpkit_core.mechanisms.fences import Fences
 from dpkit_core.pipeline.observers import Observers
 from dpkit_core.privacy.events import Gaussian, Repeated
 

@@ -1,6 +1,6 @@
 r"""DPBoost, enhanced: trees whose splits are chosen privately, each tree on records of its own.
 
-*1. Start.* ``mechanisms.fences`` finds fences for columns without public bounds, and the target is scaled to
+*1. Start.* ``dpkit_fences`` finds fences for columns without public bounds, and the target is scaled to
 s in [-1, 1]. Two noisy sums, of (1 + s) / 2 and of (1 - s) / 2, which a record moves by 1 together, release
 the number of records and the mean, the initial score of all records.
 
@@ -37,6 +37,15 @@ from typing import ClassVar
 import attrs
 import numpy as np
 import numpy.typing as npt
+from dpkit_fences.fences import (
+    MISSED_TARGET,
+    Fences,
+    about,
+    fences_events,
+    missed_target,
+    refusal_forecast,
+    table_fences,
+)
 from dpkit_model_trees import TreesModel
 from dpkit_model_trees.model import require_representable
 
@@ -56,15 +65,6 @@ from dpkit_core import (
     calibrate_events,
 )
 from dpkit_core.errors import Unsuitable
-from dpkit_core.mechanisms.fences import (
-    MISSED_TARGET,
-    Fences,
-    about,
-    fences_events,
-    missed_target,
-    refusal_forecast,
-    table_fences,
-)
 from dpkit_core.privacy.events import Disjoint, Event, Laplace, Repeated, Sequence
 from dpkit_core.validators import fraction, positive, whole_number
 from dpkit_regressor_dpboost.splits import (
@@ -155,7 +155,7 @@ class DpboostRegressor:
     api: ClassVar[int] = 3
     most_records: ClassVar[int] = 2**26
     proof: ClassVar[str] = (
-        "dpkit_regressor_dpboost.dpboost, dpkit_regressor_dpboost.splits, dpkit_core.mechanisms.fences; "
+        "dpkit_regressor_dpboost.dpboost, dpkit_regressor_dpboost.splits, dpkit_fences.fences; "
         "McSherry 2009, Theorem 4"
     )
     reference: ClassVar[str] = (

@@ -42,9 +42,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from dpkit_fences.fences import LEAST_WIDTH
 
 from dpkit_core import Neighboring
-from dpkit_core.mechanisms.fences import LEAST_WIDTH
 from dpkit_core.noise.selection import GAP_LIMIT, class_slack
 from dpkit_core.privacy.events import ExponentialMechanism
 

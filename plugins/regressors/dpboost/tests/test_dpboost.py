@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from dpkit_check import StageMeter
 from dpkit_check.pytest import parametrize_with_checks
+from dpkit_fences.fences import records_needed
 from dpkit_regressor_dpboost import DpboostRegressor
 from dpkit_regressor_dpboost.dpboost import SENSITIVITY
 
 from dpkit_core import Budget, Dataset, Neighboring, Randomness, Registry, Request, Schema, compose, verify
 from dpkit_core.errors import Unsuitable
-from dpkit_core.mechanisms.fences import records_needed
 from dpkit_core.privacy.events import Disjoint, Laplace, Repeated, Sequence
 
 AR, RO = Neighboring

@@ -1,6 +1,6 @@
 r"""Frank-Wolfe on an L1 ball: T private choices of a vertex, and a model that is a public function of them.
 
-Features and target are clipped to their public bounds, or to private fences (``mechanisms.fences``), and
+Features and target are clipped to their public bounds, or to private fences (``dpkit_fences.fences``), and
 scaled to [-1, 1]. The iterate w starts at 0. A step picks one of the 2 (d + 1) signed vertices of the ball of
 radius L, those of the intercept included, and moves towards it,
 
@@ -45,6 +45,8 @@ from typing import ClassVar, Protocol, TypeAlias
 
 import attrs
 import numpy as np
+from dpkit_fences.fences import Fences, fences_events, table_fences
+from dpkit_model_lines import WinsorizedLinearModel
 
 from dpkit_core import (
     AnyDataset,
@@ -66,13 +68,11 @@ from dpkit_core import (
     Sum,
     Summable,
     Vector,
-    WinsorizedLinearModel,
     calibrate_events,
 )
 from dpkit_core.arrays import Integers
 from dpkit_core.data.sums import SparseBlock
 from dpkit_core.errors import Unsuitable
-from dpkit_core.mechanisms.fences import Fences, fences_events, table_fences
 from dpkit_core.privacy.events import (
     CANDIDATE_LIMIT,
     Event,
@@ -224,7 +224,7 @@ class FrankWolfeRegressor:
     api: ClassVar[int] = 3
     forms: ClassVar[tuple[str, ...]] = ("dense", "sparse", "streamed")
     proof: ClassVar[str] = (
-        "dpkit_regressor_frank_wolfe.frank_wolfe, dpkit_core.mechanisms.fences, "
+        "dpkit_regressor_frank_wolfe.frank_wolfe, dpkit_fences.fences, "
         "dpkit_core.noise.selection.select (arithmetic); Dong, Durfee and Rogers 2020 (bounded range)"
     )
     reference: ClassVar[str] = (

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import attrs
-
-from dpkit_core import WinsorizedLinearModel
+from dpkit_model_lines import WinsorizedLinearModel
 
 if TYPE_CHECKING:
     from dpkit_core import Matrix, Vector

@@ -12,6 +12,8 @@ import pytest
 from dpkit_check import ReferenceAccountant, StageMeter, checks_for, trial_for
 from dpkit_check.pytest import parametrize_with_checks
 from dpkit_check.worlds import box
+from dpkit_fences.fences import Fences
+from dpkit_model_lines import WinsorizedLinearModel
 from dpkit_regressor_frank_wolfe.frank_wolfe import (
     STEPS,
     FrankWolfeRegressor,
@@ -34,10 +36,8 @@ from dpkit_core import (
     Schema,
     SparseDataset,
     StagePlan,
-    WinsorizedLinearModel,
 )
 from dpkit_core.errors import Unsuitable
-from dpkit_core.mechanisms.fences import Fences
 from dpkit_core.privacy.events import ExponentialMechanism, expand
 
 # On the grid of features, so that nothing is truncated.

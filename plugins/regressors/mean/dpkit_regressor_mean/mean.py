@@ -9,7 +9,7 @@ whose entries are at least 0 and add up to 1 for every record: L1 sensitivity 1,
 number). The sum of both entries is the number of records, their difference the sum of s. Under replace-one
 the number is public, and the first entry alone, of sensitivity 1, is enough.
 
-*Without public bounds*, private fences take their place (``mechanisms.fences``) and cost half of the budget.
+*Without public bounds*, private fences take their place (``dpkit_fences``) and cost half of the budget.
 
 *With Gaussian noise*, which several parties can draw together, the L2 sensitivity counts: 1 again, of a pair
 a, 1 - a with a in [0, 1], and of the first entry alone. Fences are those of noisy counts of cells then
@@ -29,6 +29,8 @@ from typing import ClassVar
 
 import attrs
 import numpy as np
+from dpkit_fences.counts import counted_target
+from dpkit_fences.fences import MISSED_TARGET, Fences, fences_event, missed_target, target_fences
 
 from dpkit_core import (
     AnyDataset,
@@ -45,8 +47,6 @@ from dpkit_core import (
     calibrate_events,
 )
 from dpkit_core.mechanisms.cells import cells_events
-from dpkit_core.mechanisms.counts import counted_target
-from dpkit_core.mechanisms.fences import MISSED_TARGET, Fences, fences_event, missed_target, target_fences
 from dpkit_core.privacy.events import Event, Gaussian, Laplace
 from dpkit_core.validators import fraction
 
@@ -121,9 +121,7 @@ class MeanRegressor:
     uses_features: ClassVar[bool] = False
     most_records: ClassVar[int] = 2**32
     additive: ClassVar[bool] = True
-    proof: ClassVar[str] = (
-        "dpkit_regressor_mean.mean, dpkit_core.mechanisms.fences, dpkit_core.mechanisms.cells"
-    )
+    proof: ClassVar[str] = "dpkit_regressor_mean.mean, dpkit_fences.fences, dpkit_core.mechanisms.cells"
     reference: ClassVar[str] = (
         "Dwork, McSherry, Nissim and Smith 2006, Calibrating Noise to Sensitivity in Private Data Analysis"
     )

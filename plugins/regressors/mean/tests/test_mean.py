@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from dpkit_check import RecordingMeter, ReferenceAccountant, StageMeter
 from dpkit_check.pytest import parametrize_with_checks
+from dpkit_fences.fences import Fences
 from dpkit_regressor_mean import MeanRegressor
 from dpkit_regressor_mean import mean as module
 from dpkit_regressor_mean.mean import MeanSettings
@@ -19,7 +20,6 @@ from dpkit_core import (
     StagePlan,
     compose,
 )
-from dpkit_core.mechanisms.fences import Fences
 from dpkit_core.privacy.events import ExponentialMechanism, Gaussian, Laplace, expand
 
 AR = Neighboring.ADD_OR_REMOVE_ONE

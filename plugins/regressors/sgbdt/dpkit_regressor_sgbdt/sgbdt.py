@@ -1,6 +1,6 @@
 r"""S-GBDT: gradient boosting of random trees, with noise only on the sums in their leaves.
 
-*1. Fences.* For the target and for each feature without public bounds, ``mechanisms.fences`` finds a center
+*1. Fences.* For the target and for each feature without public bounds, ``dpkit_fences`` finds a center
 and a width. The target is scaled to s in [-1, 1]. A feature has 254 thresholds between its bounds: 160 at
 equal distances, and 47 towards each bound, where many columns have most of their values, at geometrically
 decreasing distances. A category has one.
@@ -44,10 +44,10 @@ first batch, and a round is over all records that have arrived; the rounds of on
 ``extra`` more.
 
 *Several parties* add up the sums of steps 2 and 4. With Gaussian noise, steps 1 and 3 are noisy counts, which
-they add up, too (``mechanisms.counts``), at the same share of the budget: c is then the least clip beyond
+they add up, too (``dpkit_fences.counts``), at the same share of the budget: c is then the least clip beyond
 which are few enough of the noisy counts. Each record still adds one whole number to one leaf.
 
-*Privacy.* Steps 1 and 3 are exponential mechanisms (``mechanisms.fences``), steps 2 and 4 are noisy sums over
+*Privacy.* Steps 1 and 3 are exponential mechanisms (``dpkit_fences``), steps 2 and 4 are noisy sums over
 groups of records (``mechanisms.sums``): a record contributes one whole number to one leaf, both functions of
 that record and of earlier releases. So they compose adaptively. T trees are T events, whatever the number of
 leaves. No round, shape, stop or refusal depends on anything but releases.
@@ -63,6 +63,18 @@ from typing import ClassVar, Literal
 import attrs
 import numpy as np
 import numpy.typing as npt
+from dpkit_fences.counts import (
+    GAUSSIAN,
+    GUMBEL,
+    count_multiplier,
+    counted_quantile,
+    fences_with,
+    fences_with_events,
+    histogram_event,
+    noisy_histogram,
+)
+from dpkit_fences.fences import MISSED_TARGET, Fences, about, missed_target, refusal_forecast
+from dpkit_fences.quantiles import private_quantile, quantile_event
 from dpkit_model_trees import TreesModel
 from dpkit_model_trees.drawing import (
     DEEPEST,
@@ -93,24 +105,6 @@ from dpkit_core import (
     calibrate_events,
 )
 from dpkit_core.errors import Unsuitable
-from dpkit_core.mechanisms.counts import (
-    GAUSSIAN,
-    GUMBEL,
-    count_multiplier,
-    counted_quantile,
-    fences_with,
-    fences_with_events,
-    histogram_event,
-    noisy_histogram,
-)
-from dpkit_core.mechanisms.fences import (
-    MISSED_TARGET,
-    Fences,
-    about,
-    missed_target,
-    refusal_forecast,
-)
-from dpkit_core.mechanisms.quantiles import private_quantile, quantile_event
 from dpkit_core.mechanisms.sums import Sums, noise_of, quantize, sums_event
 from dpkit_core.privacy.events import Disjoint, Event, Filtered, Repeated, Sequence
 from dpkit_core.validators import fraction, positive, probability, rate, whole_number
@@ -238,7 +232,7 @@ class SgbdtRegressor:
     """Boosts random trees; only their leaves use the data. Needs no public bounds, but uses them.
 
     Neighboring relation: both; sampling, filters and streams for add-remove only. Sensitivities: of fences
-    and clip as in ``mechanisms.fences``; of a round, in each coordinate the whole number that a record is
+    and clip as in ``dpkit_fences``; of a round, in each coordinate the whole number that a record is
     clipped to, in one leaf (twice that under replace-one, where a record may change its leaf as well).
 
     Events: three ``ExponentialMechanism`` for each selected column that may lack bounds and for a target
@@ -284,8 +278,8 @@ class SgbdtRegressor:
     most_records: ClassVar[int] = 2**32
     additive: ClassVar[bool] = True
     proof: ClassVar[str] = (
-        "dpkit_regressor_sgbdt.sgbdt, dpkit_core.mechanisms.sums, dpkit_core.mechanisms.fences, "
-        "dpkit_core.mechanisms.counts, dpkit_core.privacy.accounts (filter)"
+        "dpkit_regressor_sgbdt.sgbdt, dpkit_core.mechanisms.sums, dpkit_fences.fences, "
+        "dpkit_fences.counts, dpkit_core.privacy.accounts (filter)"
     )
     reference: ClassVar[str] = (
         "Kirschte, Peinemann, Stock, Cotrini and Mohammadi 2023, S-GBDT: Frugal Differentially Private "

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from dpkit_check import CheckFailed, StageMeter, checks_for, trial_for
 from dpkit_check.pytest import parametrize_with_checks
+from dpkit_fences.fences import records_needed
 from dpkit_regressor_sgbdt import SgbdtRegressor, sgbdt
 from dpkit_regressor_sgbdt.sgbdt import CLIPS, UNITS, SgbdtSettings
 from typer.testing import CliRunner
@@ -28,7 +29,6 @@ from dpkit_core import (
 )
 from dpkit_core.cli.app import app
 from dpkit_core.errors import CannotCompose, Unsuitable
-from dpkit_core.mechanisms.fences import records_needed
 from dpkit_core.mechanisms.sums import deviations, noise_of, quantize, sums_event, tick_costs
 from dpkit_core.privacy.accounts import TICKS
 from dpkit_core.privacy.events import (

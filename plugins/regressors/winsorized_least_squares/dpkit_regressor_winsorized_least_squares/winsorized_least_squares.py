@@ -1,6 +1,6 @@
 r"""Linear regression without user-given bounds: private fences, one noisy matrix, a robust solution.
 
-*1. Fences.* For each column without public bounds and for the target, ``mechanisms.fences`` finds a center
+*1. Fences.* For each column without public bounds and for the target, ``dpkit_fences`` finds a center
 and a width; values beyond are moved to the fence (winsorized), and the interval is scaled to [-1, 1].
 
 *2. Radius.* Typical rows are much shorter than the corners of that cube. R, a private 15/16-quantile of the
@@ -68,9 +68,9 @@ there is never a refusal.
 *7. Spread*, with ``intervals = "robust"``. Of x as in step 5 and r the residual of the line G^-1 h of the
 matrix, without ridge, the sum of (c x) (c x)^T for c = clip(r / C, -1, 1) is released with Gaussian noise.
 |c x|^2 <= 5, so its sensitivity is 5, and 5 sqrt(2) under replace-one (``mechanisms.moments``). With it,
-intervals hold where residuals spread with a feature (``dpkit_core.release.intervals``). C is ``clip_of``.
+intervals hold where residuals spread with a feature (``dpkit_model_lines.intervals``). C is ``clip_of``.
 
-*Privacy.* Steps 1 and 2 are exponential mechanisms, each with its sensitivity in ``mechanisms.fences``; each
+*Privacy.* Steps 1 and 2 are exponential mechanisms, each with its sensitivity in ``dpkit_fences``; each
 sees columns transformed by earlier releases, record by record, and step 3 is one Gaussian mechanism on rows
 that are functions of one record and of earlier releases. So they compose adaptively. Which columns are
 selected is known when the fit starts, but not when it is planned: fences are planned for as many columns as
@@ -86,7 +86,7 @@ on functions of one record and of earlier releases, which compose adaptively lik
 the tests of step 6 and the number of steps are post-processing or public.
 
 *With Gaussian noise*, which several parties can draw together, noisy counts take the place of selections at
-the same share of the budget (``mechanisms.counts``): cells for the fences, histograms for R and the clip,
+the same share of the budget (``dpkit_fences.counts``): cells for the fences, histograms for R and the clip,
 both reaches then. What the noise of a step does is computed from that of all parties (``Meter.inflation``).
 
 *Defaults.* On eleven tables of the benchmark of DPKendall, at epsilon ln 3 and 5 features, the mean of the
@@ -105,26 +105,7 @@ from typing import ClassVar
 
 import attrs
 import numpy as np
-
-from dpkit_core import (
-    AnyDataset,
-    Block,
-    Forecast,
-    Kept,
-    Matrix,
-    Meter,
-    Neighboring,
-    NoisyMoments,
-    Refusal,
-    Regressor,
-    Request,
-    StagePlan,
-    Vector,
-    WinsorizedLinearModel,
-    calibrate_events,
-)
-from dpkit_core.data.sums import State, Summable
-from dpkit_core.mechanisms.counts import (
+from dpkit_fences.counts import (
     GAUSSIAN,
     GUMBEL,
     count_multiplier,
@@ -134,13 +115,26 @@ from dpkit_core.mechanisms.counts import (
     histogram_event,
     noisy_histogram,
 )
-from dpkit_core.mechanisms.fences import (
-    MISSED_TARGET,
-    Fences,
-    about,
-    missed_target,
-    refusal_forecast,
+from dpkit_fences.fences import MISSED_TARGET, Fences, about, missed_target, refusal_forecast
+from dpkit_fences.quantiles import Values, private_quantile, private_reach, quantile_event, reach_event
+from dpkit_model_lines import NoisyMoments, WinsorizedLinearModel
+
+from dpkit_core import (
+    AnyDataset,
+    Block,
+    Forecast,
+    Kept,
+    Matrix,
+    Meter,
+    Neighboring,
+    Refusal,
+    Regressor,
+    Request,
+    StagePlan,
+    Vector,
+    calibrate_events,
 )
+from dpkit_core.data.sums import State, Summable
 from dpkit_core.mechanisms.moments import (
     MOST_RECORDS,
     ROUNDING,
@@ -150,13 +144,6 @@ from dpkit_core.mechanisms.moments import (
     second_moment_sensitivity,
     sum_of_products,
     sums_of_rows,
-)
-from dpkit_core.mechanisms.quantiles import (
-    Values,
-    private_quantile,
-    private_reach,
-    quantile_event,
-    reach_event,
 )
 from dpkit_core.privacy.events import Event, Gaussian, Repeated
 from dpkit_core.validators import fraction, whole_number
@@ -399,7 +386,7 @@ class WinsorizedLeastSquaresRegressor:
     additive: ClassVar[bool] = True
     proof: ClassVar[str] = (
         "dpkit_regressor_winsorized_least_squares.winsorized_least_squares, dpkit_core.mechanisms.moments, "
-        "dpkit_core.mechanisms.fences, dpkit_core.mechanisms.counts; McSherry and Talwar 2007, "
+        "dpkit_fences.fences, dpkit_fences.counts; McSherry and Talwar 2007, "
         "Theorem 6"
     )
     reference: ClassVar[str] = (

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from dpkit_check import ReferenceAccountant, StageMeter
 from dpkit_check.pytest import parametrize_with_checks
+from dpkit_fences import fences as fences_module
+from dpkit_fences.fences import Fences
 from dpkit_regressor_winsorized_least_squares import WinsorizedLeastSquaresRegressor
 from dpkit_regressor_winsorized_least_squares import winsorized_least_squares as module
 from dpkit_regressor_winsorized_least_squares.winsorized_least_squares import coefficient_noise, solve
@@ -27,9 +29,7 @@ from dpkit_core import (
     verify,
 )
 from dpkit_core.errors import CannotCompose, Unsuitable
-from dpkit_core.mechanisms import fences as fences_module
 from dpkit_core.mechanisms import moments
-from dpkit_core.mechanisms.fences import Fences
 from dpkit_core.privacy.events import ExponentialMechanism, Gaussian, Repeated, priced
 
 AR = Neighboring.ADD_OR_REMOVE_ONE

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import attrs
 import numpy as np
+from dpkit_fences.quantiles import private_quantile, quantile_event
 
 from dpkit_core import (
     AnyDataset,
@@ -32,7 +33,6 @@ from dpkit_core import (
 )
 from dpkit_core.data.sums import EXACT, pieces
 from dpkit_core.errors import Unsuitable
-from dpkit_core.mechanisms.quantiles import private_quantile, quantile_event
 from dpkit_core.privacy.events import ExponentialMechanism, NonPrivate
 from dpkit_core.validators import rate
 from dpkit_scorer_correlation.windows import (

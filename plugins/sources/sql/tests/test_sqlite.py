@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from dpkit_command_predict.predictions import predictions
 from dpkit_source_sql.sqlite import open_sqlite
 
 from dpkit_core import Budget, Column, Dataset, Schema, Unit, compose
@@ -267,7 +268,7 @@ def test_a_column_that_is_kept_beside_predictions_is_read_as_without_it(written)
     alone, beside = (
         [
             batch.column("prediction").to_pylist()
-            for batch in release.predictions(str(path), keep=keep, options=ReadOptions(table="t"))
+            for batch in predictions(release, str(path), keep=keep, options=ReadOptions(table="t"))
         ]
         for keep in ((), ("a", "b"))
     )

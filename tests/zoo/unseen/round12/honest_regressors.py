@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import attrs
 import numpy as np
+from dpkit_fences import PublicScaling
 from dpkit_regressor_adassp.adassp import ridge_solution, statistics_sensitivity
 
 from dpkit_core import (
@@ -26,14 +27,7 @@ from dpkit_core import (
 )
 from dpkit_core.data.sums import Sum
 from dpkit_core.errors import Unsuitable
-from dpkit_core.mechanisms.moments import (
-    MOST_RECORDS,
-    PublicScaling,
-    clip_rows,
-    flatten,
-    sum_of_products,
-    unflatten,
-)
+from dpkit_core.mechanisms.moments import MOST_RECORDS, clip_rows, flatten, sum_of_products, unflatten
 from dpkit_core.privacy.events import Event, Gaussian, Laplace, PureDP
 from dpkit_core.validators import whole_number
 

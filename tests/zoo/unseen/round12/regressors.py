@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import attrs
 import numpy as np
+from dpkit_fences import PublicScaling
 from dpkit_regressor_adassp.adassp import ridge_solution, statistics_sensitivity
 
 from dpkit_core import (
@@ -28,7 +29,6 @@ from dpkit_core.errors import Unsuitable
 from dpkit_core.mechanisms.moments import (
     MOST_RECORDS,
     ROUNDING,
-    PublicScaling,
     clip_rows,
     flatten,
     sum_of_products,

@@ -3,8 +3,9 @@ import json
 import attrs
 import numpy as np
 import pytest
+from dpkit_model_lines import RowClippedLinearModel, WinsorizedLinearModel
 
-from dpkit_core import LinearModel, RowClippedLinearModel, WinsorizedLinearModel
+from dpkit_core import LinearModel
 from dpkit_core.errors import InvalidRelease
 
 MODEL = WinsorizedLinearModel(

@@ -3,11 +3,11 @@
 import attrs
 import numpy as np
 import pytest
+from dpkit_model_lines import NoisyMoments, WinsorizedLinearModel
 
-from dpkit_core import LinearModel, NoisyMoments, WinsorizedLinearModel
+from dpkit_core import LinearModel, Release
 from dpkit_core.errors import InvalidOption, InvalidRelease
 from dpkit_core.mechanisms.moments import unflatten
-from dpkit_core.release.intervals import intervals_of
 
 CENTERS, WIDTHS = np.array([3.0, -1.0]), np.array([2.0, 0.5])
 FEATURE_SCALE, LABEL_CENTER, LABEL_SCALE = 1.5, 10.0, 4.0
@@ -41,7 +41,7 @@ def middle_and_reach(intervals):
 def test_without_noise_they_are_those_of_least_squares():
     rng = np.random.default_rng(0)
     X, y = records(500, rng)
-    intervals = intervals_of(model_of((X, y), 1e-6, rng), "y")
+    intervals = model_of((X, y), 1e-6, rng).intervals("y")
     middle, reach = middle_and_reach(intervals)
     rows = np.column_stack([X, np.ones(len(X))])
     line, (squares,), _, _ = np.linalg.lstsq(rows, y)
@@ -70,7 +70,7 @@ def test_the_covariance_of_the_noise_is_the_one_that_is_derived():
 def test_between_93_and_98_of_100_intervals_hold_the_truth(n, deviation):
     rng, held, wide = np.random.default_rng(2), [], []
     for _ in range(250):
-        intervals = intervals_of(model_of(records(n, rng), deviation, rng), "y")
+        intervals = model_of(records(n, rng), deviation, rng).intervals("y")
         ends, truth = intervals.bounds, np.append(SLOPES, LEVEL)
         held.append((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
         ((lower, upper),) = intervals.of_line(CENTERS[np.newaxis])
@@ -82,11 +82,11 @@ def test_between_93_and_98_of_100_intervals_hold_the_truth(n, deviation):
 def test_a_higher_level_is_wider():
     rng = np.random.default_rng(4)
     model = model_of(records(2000, rng), 10.0, rng)
-    narrow, wide = (np.diff(intervals_of(model, "y", level).bounds) for level in (0.9, 0.99))
+    narrow, wide = (np.diff(model.intervals("y", level).bounds) for level in (0.9, 0.99))
     np.testing.assert_allclose(wide / narrow, 2.5758 / 1.6449, rtol=0.01)
     for level in (0.0, 1.0, 95):
         with pytest.raises(InvalidOption, match="above 0 and below 1"):
-            intervals_of(model, "y", level)
+            model.intervals("y", level)
 
 
 # The smallest eigenvalue of G is about as large as its noise, or a third of it.
@@ -95,7 +95,7 @@ def test_a_higher_level_is_wider():
 def test_intervals_hold_the_truth_where_noise_drowns_the_matrix(n, deviation):
     rng, held, told = np.random.default_rng(5), [], []
     for _ in range(150):
-        ends = intervals_of(model_of(records(n, rng), deviation, rng), "y").bounds
+        ends = model_of(records(n, rng), deviation, rng).intervals("y").bounds
         truth = np.append(SLOPES, LEVEL)
         held.append((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
         told.append(np.isfinite(ends).all(axis=1))
@@ -107,15 +107,21 @@ def test_of_features_that_add_up_to_a_constant_nothing_can_be_told():
     rng = np.random.default_rng(6)
     X, y = records(50_000, rng)
     X[:, 1] = CENTERS[1] + WIDTHS[1] * (X[:, 0] - CENTERS[0]) / WIDTHS[0]
-    intervals = intervals_of(model_of((X, y), 5.0, rng), "y")
+    intervals = model_of((X, y), 5.0, rng).intervals("y")
     assert [row[1] for row in intervals.rows] == ["cannot be told"] * 3
     assert f"first of all {intervals.least}." in " ".join(intervals.sentences)
 
 
 @pytest.mark.parametrize("model", [None, LinearModel(("a",), (1.0,))])
-def test_other_models_have_none(model):
+def test_releases_of_other_models_have_none(model):
+    with pytest.raises(InvalidRelease, match=r"no intervals|no model"):
+        Release((), model, None, certificate=None).intervals()
+
+
+def test_a_line_that_keeps_no_moments_has_none():
+    model = model_of(records(100, np.random.default_rng(4)), 1.0, np.random.default_rng(5))
     with pytest.raises(InvalidRelease, match="does not keep the noisy numbers"):
-        intervals_of(model, "y")
+        attrs.evolve(model, moments=None).intervals("y")
 
 
 def test_moments_are_written_and_read_with_the_model():
@@ -131,9 +137,8 @@ def test_moments_are_written_and_read_with_the_model():
 
 
 def test_they_are_shown_with_what_is_estimated():
-    intervals = intervals_of(
-        model_of(records(2000, np.random.default_rng(8)), 10.0, np.random.default_rng(9)), "price"
-    )
+    model = model_of(records(2000, np.random.default_rng(8)), 10.0, np.random.default_rng(9))
+    intervals = model.intervals("price")
     (low, high), (name, *shown) = intervals.bounds[0], intervals.rows[0]
     assert (name, shown) == ("a", [f"{low:.5g}", f"{high:.5g}"])
     assert "the line that predicts price, clipped" in " ".join(str(intervals).split())
@@ -159,16 +164,16 @@ def test_with_the_spread_they_are_those_of_the_sandwich():
     line = np.linalg.lstsq(u, (y - LABEL_CENTER) / LABEL_SCALE)[0]
     spread = spread_of((X, y), line, np.inf)[np.triu_indices(3)]
     robust = attrs.evolve(model.moments, spread=spread, spread_deviation=1e-9)
-    found = intervals_of(attrs.evolve(model, moments=robust), "y")
+    found = attrs.evolve(model, moments=robust).intervals("y")
     rows = np.column_stack([X, np.ones(len(X))])
     bread = np.linalg.inv(rows.T @ rows)
     residuals = y - rows @ np.linalg.lstsq(rows, y)[0]
     meat = (rows * residuals[:, np.newaxis] ** 2).T @ rows
     expected = np.sqrt((bread @ meat @ bread).diagonal())  # White 1980
     np.testing.assert_allclose(middle_and_reach(found)[1], 1.95996 * expected, rtol=1e-3)
-    assert middle_and_reach(intervals_of(model, "y"))[1][0] < 0.85 * 1.96 * expected[0]
+    assert middle_and_reach(model.intervals("y"))[1][0] < 0.85 * 1.96 * expected[0]
     assert "do not take their variance to be equal" in " ".join(str(found).split())
-    assert "of equal variance" in " ".join(str(intervals_of(model, "y")).split())
+    assert "of equal variance" in " ".join(str(model.intervals("y")).split())
 
 
 def test_a_spread_is_read_with_the_model_or_refused():

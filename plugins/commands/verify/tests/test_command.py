@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 from dpkit_core import Release
+from dpkit_core.plugins import registry
 from dpkit_core.privacy.events import Gaussian
 from dpkit_core.release.certificate import StageEvent
 from dpkit_core.release.verify import TOTALS
@@ -131,8 +132,12 @@ def test_a_bare_core_verifies_the_accountants_whose_sums_it_has(dpkit, release, 
         total = TOTALS[accountant]([Gaussian(20.0)], found.certificate.neighboring, found.certificate.delta)
         facts = {"events": events, "accountant": accountant, "parts": parts, "epsilon": total}
         attrs.evolve(found, certificate=attrs.evolve(found.certificate, **facts)).write(release)
-    # Without entry points, there is no plugin.
-    monkeypatch.setattr("dpkit_core.plugins.environment.installed", lambda group: ())
+    # Without entry points, there is no plugin but the command itself.
+    commands = registry.installed("dpkit.commands")
+    monkeypatch.setattr(
+        "dpkit_core.plugins.registry.installed",
+        lambda group: commands if group == "dpkit.commands" else (),
+    )
     done = dpkit("verify", release)
     assert done.exit_code == 0, done.stderr
     assert f"by {accountant}" in done.stdout

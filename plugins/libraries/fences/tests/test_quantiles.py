@@ -5,9 +5,7 @@ import math
 
 import numpy as np
 import pytest
-
-from dpkit_core import Dataset, Neighboring, Randomness, StagePlan, StreamedDataset
-from dpkit_core.mechanisms.fences import (
+from dpkit_fences.fences import (
     FAILURE,
     FENCE_STEPS,
     HALVINGS,
@@ -28,7 +26,7 @@ from dpkit_core.mechanisms.fences import (
     window_scores,
     windows,
 )
-from dpkit_core.mechanisms.quantiles import (
+from dpkit_fences.quantiles import (
     counts_around,
     counts_beyond,
     location_grid,
@@ -39,6 +37,8 @@ from dpkit_core.mechanisms.quantiles import (
     reach_scores,
     spread_grid,
 )
+
+from dpkit_core import Dataset, Neighboring, Randomness, StagePlan, StreamedDataset
 from dpkit_core.pipeline.meter import StageMeter
 
 AR = Neighboring.ADD_OR_REMOVE_ONE

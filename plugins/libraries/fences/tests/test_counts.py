@@ -5,9 +5,7 @@ import math
 import numpy as np
 import pytest
 from dpkit_check import StageMeter
-
-from dpkit_core import Dataset, Neighboring, Randomness, Schema, StagePlan
-from dpkit_core.mechanisms.counts import (
+from dpkit_fences.counts import (
     GAUSSIAN,
     cells_multiplier,
     count_multiplier,
@@ -18,6 +16,8 @@ from dpkit_core.mechanisms.counts import (
     histogram_event,
     noisy_histogram,
 )
+
+from dpkit_core import Dataset, Neighboring, Randomness, Schema, StagePlan
 from dpkit_core.privacy.events import Gaussian
 
 AR, RO = Neighboring

@@ -1,7 +1,7 @@
 r"""Where a column lies and how far it reaches, found privately and without bounds from the user.
 
 Fences are three selections over public grids that cover all magnitudes, as those of
-``dpkit_core.mechanisms.quantiles``, whose scores u and v and sensitivities are used here.
+``dpkit_fences.quantiles``, whose scores u and v and sensitivities are used here.
 
 *Three steps*, each an exponential mechanism of the same epsilon: the median c; the 5/8-quantile of the
 distances |x - c| on a geometric grid, the spread; and how many times the spread the fences are away. The last
@@ -113,8 +113,11 @@ import numpy as np
 
 from dpkit_core.arrays import read_only
 from dpkit_core.data.sums import Sum
-from dpkit_core.mechanisms.quantiles import (
-    EXPONENTS,
+from dpkit_core.mechanisms.cells import EXPONENTS
+from dpkit_core.privacy.budget import Neighboring, Sensitivity
+from dpkit_core.privacy.events import Event, Repeated, Sequence
+from dpkit_core.protocols import Forecast, Refusal
+from dpkit_fences.quantiles import (
     LOCATIONS_PER_OCTAVE,
     UNIT,
     counts_around,
@@ -128,9 +131,6 @@ from dpkit_core.mechanisms.quantiles import (
     spread_grid,
     whole_units,
 )
-from dpkit_core.privacy.budget import Neighboring, Sensitivity
-from dpkit_core.privacy.events import Event, Repeated, Sequence
-from dpkit_core.protocols import Forecast, Refusal
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -138,8 +138,8 @@ if TYPE_CHECKING:
     from dpkit_core.arrays import Integers, Vector
     from dpkit_core.data.dataset import AnyDataset
     from dpkit_core.data.sums import Block, Summable
-    from dpkit_core.mechanisms.quantiles import Values
     from dpkit_core.protocols import Meter
+    from dpkit_fences.quantiles import Values
 
 #: The rank whose distance from the center is the spread; the notes of the module say why.
 SPREAD_RANK = 5 / 8

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
+import attrs
 import typer
 
 from dpkit_core.commands.options import (
@@ -34,6 +35,40 @@ class Which(enum.StrEnum):
     OTHER = OTHER
 
 
+@attrs.frozen
+class ScoringOptions:
+    """By which records a model is scored, and how the cost is counted."""
+
+    panel: ClassVar[None] = None
+    delta: Annotated[float, typer.Option(metavar="D", help="As for compose.")] = 1e-6
+    of: Annotated[
+        Which | None,
+        typer.Option(
+            "--of",
+            help="By which records: held-out, those that the release held out; fitted, those that the model "
+            "was fitted to, which is optimistic; other, those of a table that, as you say, shares none.",
+            show_default="held-out if the release held some out, else fitted",
+        ),
+    ] = None
+    accountant: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Computes the total from the events.",
+            autocompletion=names_of("accountants"),
+            show_default="as for compose",
+        ),
+    ] = None
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop. Nothing is spent.")] = (
+        False
+    )
+
+    @property
+    def records(self) -> str | None:
+        """The word of ``plan_evaluation`` for the records; None where the release decides."""
+        return None if self.of is None else self.of.value
+
+
 @grouped
 def evaluate(
     release: Annotated[
@@ -47,31 +82,10 @@ def evaluate(
             metavar="E", help="What the score may cost, beside what the model has cost.", show_default=False
         ),
     ],
-    delta: Annotated[float, typer.Option(metavar="D", help="As for compose.")] = 1e-6,
-    of: Annotated[
-        Which | None,
-        typer.Option(
-            "--of",
-            help="By which records: held-out, those that the release held out; fitted, those that the model "
-            "was fitted to, which is optimistic; other, those of a table that, as you say, shares none.",
-            show_default="held-out if the release held some out, else fitted",
-        ),
-    ] = None,
-    accountant: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Computes the total from the events.",
-            autocompletion=names_of("accountants"),
-            show_default="as for compose",
-        ),
-    ] = None,
+    scoring: ScoringOptions,
     ledger: LedgerOptions,
     reading: ReadingOptions,
     seed: SeedOption = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan and stop. Nothing is spent.")
-    ] = False,
     output: OutputOption = Path("evaluation.json"),
     force: ForceOption = False,
     anyway: AnywayOption = False,
@@ -84,23 +98,17 @@ def evaluate(
 
     Exit codes as for compose.
     """
+    from dpkit_core import Release, plan_evaluation
     from dpkit_core.commands.execute import execute
     from dpkit_core.commands.outputs import outputs
-    from dpkit_core.pipeline.request import to_evaluate
-    from dpkit_core.release.release import Release
+    from dpkit_core.pipeline.request import agreed_on
 
-    budget = Budget(epsilon, delta)
+    budget = Budget(epsilon, scoring.delta)
     paid_by = ledger.payer(budget)
-    with outputs(None if dry_run else output, force=force, inputs=(release, data)) as files:
+    written = None if scoring.dry_run else output
+    with outputs(written, force=force, inputs=(release, data)) as files:
         with aside():
-            which = None if of is None else of.value
-            agreed = to_evaluate(
-                Release.read(release),
-                budget,
-                data,
-                which,
-                accountant=accountant,
-                reading=reading.read_options(),
-                report=note,
-            )
+            found = Release.read(release)
+            plan = plan_evaluation(found, budget, scoring.records, accountant=scoring.accountant)
+            agreed = agreed_on(plan, data, reading=reading.read_options(), report=note, chooser="the release")
         execute(agreed, files, seed=seed, format=format, paid_by=paid_by, sign=ledger.sign, anyway=anyway)

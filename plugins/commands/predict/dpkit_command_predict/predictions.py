@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpkit_core.protocols import Model
+    from dpkit_core.release.release import Release
 
 #: Records in a batch.
 ROWS = 2**16
@@ -64,7 +65,7 @@ class Columns:
 
     @classmethod
     def of(cls, model: Model, target: Column, name: str | None, threshold: float | None) -> Columns:
-        """Return the columns of a model's predictions; ``Release.predictions`` documents the parameters.
+        """Return the columns of a model's predictions; ``predictions`` documents the parameters.
 
         Raises
         ------
@@ -94,7 +95,7 @@ class Columns:
 
     def filled(self, predicted: Matrix) -> list[pa.Array]:
         """Return the columns for a model's predictions: one number or several for each record, or NaN."""
-        import pyarrow as pa  # noqa: PLC0415 - a release is read without it
+        import pyarrow as pa
 
         chances = np.reshape(predicted, (len(predicted), max(1, len(self.categories))))
         numbers = [_array(column, pa.float64()) for column in chances.T]
@@ -114,7 +115,7 @@ class Columns:
 
 def _array(values: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
     # Not pa.array, nor pa.scalar: they import pandas where that is installed, and that takes a second.
-    import pyarrow as pa  # noqa: PLC0415 - likewise
+    import pyarrow as pa
 
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
 
@@ -126,6 +127,55 @@ def _other(target: Column, positive: str) -> str:
 
 
 def predictions(
+    release: Release,
+    data: Any,
+    keep: Sequence[str] = (),
+    *,
+    name: str | None = None,
+    threshold: float | None = None,
+    options: ReadOptions = ReadOptions(),
+) -> Iterator[pa.RecordBatch]:
+    """Yield predictions for the records of a table, in batches of Arrow; at least one, if of no records.
+
+    A batch has the columns to keep, then ``prediction``, a number; or, of a category, a column that is
+    named after the target and holds the one that is predicted. Next to a category stand probabilities,
+    in a column ``target=category`` of the positive category or of each class. Missing values are
+    treated as by ``predict``; where there is no prediction, the category is null and the numbers are NaN.
+
+    Parameters
+    ----------
+    release
+        With a model.
+    data
+        What ``dpkit_core.plugins.sources.open_source`` takes, such as the name of a file. It is read
+        once, and never as a whole.
+    keep
+        Columns to copy from the table, before the predictions.
+    name
+        Another name for the first column.
+    threshold
+        The probability from which on the positive category is predicted; 1/2 by default.
+    options
+        How to read the table, where the table itself does not show it.
+
+    Raises
+    ------
+    InvalidData
+        If the table cannot be read, or lacks a column; or if a record of it cannot be read, after the
+        batches before it.
+    InvalidOption
+        If a column to keep is missing or has the name of a prediction, or there is a threshold but no
+        single category to predict.
+    InvalidRelease
+        If there is no model.
+    """
+    model, schema = release.usable_model, release.certificate.schema
+    columns = Columns.of(model, schema.target, name, threshold)
+    features = used_features(model, schema.read_with(options))
+    return _predicted(release.predict, features, columns, data, keep=keep, options=options)
+
+
+def _predicted(
     predict: Callable[[Matrix], Vector | Matrix],
     features: Sequence[Feature],
     columns: Columns,
@@ -134,10 +184,10 @@ def predictions(
     keep: Sequence[str],
     options: ReadOptions,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of ``Release.predictions``, predicted from these features."""
-    import pyarrow as pa  # noqa: PLC0415 - a release is read without it
+    """Yield the batches of ``predictions``, predicted from these features."""
+    import pyarrow as pa
 
-    from dpkit_core.data.encode import encode  # noqa: PLC0415 - likewise
+    from dpkit_core.data.encode import encode
 
     source, read = open_source(data, options), 0
 

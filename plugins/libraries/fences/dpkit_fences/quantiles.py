@@ -44,6 +44,7 @@ import numpy as np
 
 from dpkit_core.arrays import Integers, read_only
 from dpkit_core.data.sums import State, Sum, Summable
+from dpkit_core.mechanisms.cells import EXPONENTS
 from dpkit_core.privacy.budget import Neighboring, Sensitivity
 from dpkit_core.privacy.events import ExponentialMechanism
 from dpkit_core.protocols import Round, Scores
@@ -53,9 +54,6 @@ if TYPE_CHECKING:
 
     from dpkit_core.arrays import Vector
     from dpkit_core.protocols import Meter
-
-#: Magnitudes from 2^-50 to 2^50, about 1e-15 to 1e15.
-EXPONENTS = (-50, 50)
 
 #: Locations in an octave: a column whose spread is a thousandth of its distance from zero is still resolved.
 LOCATIONS_PER_OCTAVE = 1024

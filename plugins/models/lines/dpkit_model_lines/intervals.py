@@ -45,13 +45,15 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from dpkit_core.errors import InvalidOption, InvalidRelease
-from dpkit_core.release.models import INTERCEPT, NoisyMoments, WinsorizedLinearModel
+from dpkit_core.errors import InvalidOption
+from dpkit_core.release.models import INTERCEPT
 from dpkit_core.text import Shown, number_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dpkit_core.arrays import Matrix, Vector
-    from dpkit_core.protocols import Model
+    from dpkit_model_lines.moments import NoisyMoments
 
 HEADER = ("feature", "from", "to")
 
@@ -156,22 +158,19 @@ class Intervals:
         return Shown(HEADER, self.rows, self.sentences)._repr_html_()
 
 
-def intervals_of(model: Model | None, target: str, level: float = 0.95) -> Intervals:
-    """Return the intervals of a model's line.
-
-    Parameters
-    ----------
-    model
-        With ``NoisyMoments``.
-    target
-        What it predicts.
-    level
-        Fraction of intervals that should contain the true value, above 0 and below 1.
+def intervals_of(
+    moments: NoisyMoments,
+    features: Sequence[str],
+    centers: Sequence[float],
+    widths: Sequence[float],
+    *,
+    target: str,
+    level: float,
+) -> Intervals:
+    """Return the intervals of a line, as ``WinsorizedLinearModel.intervals`` does for its own.
 
     Raises
     ------
-    InvalidRelease
-        If the model does not keep its noisy moments.
     InvalidOption
         If the level is not above 0 and below 1.
     """
@@ -179,26 +178,19 @@ def intervals_of(model: Model | None, target: str, level: float = 0.95) -> Inter
 
     if not 0 < level < 1:
         raise InvalidOption(f"level is {level}; it must be above 0 and below 1, such as 0.95")
-    moments = getattr(model, "moments", None)
-    if not isinstance(model, WinsorizedLinearModel) or moments is None:
-        raise InvalidRelease(
-            "there are no intervals for this release: its model does not keep the noisy numbers that it was "
-            "computed from, as models of winsorized_least_squares with up to "
-            f"{NoisyMoments.MOST_FEATURES} features do"
-        )
     # From t = beta . (1, u), u = scale (x - center) / width, to the target by features and 1.
-    slopes = moments.label_scale * moments.feature_scale / np.asarray(model.widths)
+    slopes = moments.label_scale * moments.feature_scale / np.asarray(widths)
     turn = np.zeros((len(slopes) + 1, len(slopes) + 1))
     turn[:-1, 1:] = np.diag(slopes)
     turn[-1, 0] = moments.label_scale
-    turn[-1, 1:] = -slopes * np.asarray(model.centers)
+    turn[-1, 1:] = -slopes * np.asarray(centers)
     spread = None
     if (released := moments.spread_matrix()) is not None and moments.spread_deviation is not None:
         spread = np.asarray(released) + ALLOWED * moments.spread_deviation * np.eye(len(released))
     solution = Solution(np.asarray(moments.matrix()), moments.deviation, turn, moments.label_center, spread)
-    names = (*model.features, INTERCEPT)
+    names = (*features, INTERCEPT)
     bounds = solution.intervals(np.eye(len(names)), level)
-    return Intervals(names, bounds, level, target, model.features[solution.least], solution)
+    return Intervals(names, bounds, level, target, features[solution.least], solution)
 
 
 @attrs.frozen(eq=False)

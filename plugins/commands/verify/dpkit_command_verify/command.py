@@ -14,7 +14,7 @@ from dpkit_core.privacy.budget import rounded_up
 from dpkit_core.text import number_of
 
 if TYPE_CHECKING:
-    from dpkit_core.pipeline.planfile import Replanned
+    from dpkit_command_verify.replan import Replanned
     from dpkit_core.release.certificate import Certificate
     from dpkit_core.release.release import Release
     from dpkit_core.release.verify import Verification
@@ -189,7 +189,7 @@ def _verified(path: Path, options: VerificationOptions, key: Any) -> _Verified:
 
 
 def _replanned(release: Release, select_share: float | None) -> Replanned:
-    from dpkit_core.pipeline.planfile import replan
+    from dpkit_command_verify.replan import replan
 
     try:
         return replan(release, select_share=select_share)

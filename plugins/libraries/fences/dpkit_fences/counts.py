@@ -1,11 +1,11 @@
 r"""Fences and reaches from noisy counts alone: what several parties can draw together.
 
-``mechanisms.fences`` and ``mechanisms.quantiles`` select by exponential mechanisms, which need exact counts
-in one place. Several parties have none. So counts get Gaussian noise here, of which each party can draw a
-share, and whatever is chosen is post-processing of them.
+``dpkit_fences.fences`` and ``dpkit_fences.quantiles`` select by exponential mechanisms, which need exact
+counts in one place. Several parties have none. So counts get Gaussian noise here, of which each party can
+draw a share, and whatever is chosen is post-processing of them.
 
-*Fences* are the intervals of noisy cells (``mechanisms.cells``): of all features without public bounds at
-once, then of the target.
+*Fences* are the intervals of noisy cells (``dpkit_core.mechanisms.cells``): of all features without public
+bounds at once, then of the target.
 
 *Reaches.* A record is in one cell of a histogram over increasing candidates: it adds 1 to one count, so the
 L2 sensitivity is 1; a replaced record leaves one cell for another, so it is sqrt(2). Both are attained. What
@@ -30,17 +30,17 @@ import numpy as np
 
 from dpkit_core.data.sums import State, Sum, Summable
 from dpkit_core.mechanisms.cells import cells_events, counts_sensitivity, private_cells
-from dpkit_core.mechanisms.fences import Fences, fences_events, table_fences
 from dpkit_core.privacy.events import Event, Gaussian
+from dpkit_fences.fences import Fences, fences_events, table_fences
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dpkit_core.arrays import Integers, Vector
     from dpkit_core.data.dataset import AnyDataset
-    from dpkit_core.mechanisms.quantiles import Values
     from dpkit_core.privacy.budget import Neighboring
     from dpkit_core.protocols import Meter
+    from dpkit_fences.quantiles import Values
 
 
 #: How fences and reaches are found: by selections, whose noise is Gumbel's, or from noisy counts.

@@ -1,0 +1,1 @@
+"""Whether releases cost what they say: ``dpkit verify``."""
