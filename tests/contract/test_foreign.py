@@ -69,7 +69,7 @@ def test_the_kit_takes_it(check):
     check.run(OpenDPMeanRegressor, trial_for("regressor"))
 
 
-# The audit of foreign noise is tried on less costly noise below; what OpenDP's costs, OpenDP says, as follows.
+# Foreign noise is audited below, on a part that costs less; what OpenDP's costs, its own map says.
 OTHERS = {"check_neighbors_cannot_be_told_apart", "check_models_have_one_shape"}
 
 
