@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from doubles import BestSelector, MeanRegressor, PureAccountant, SumScorer
 from dpkit_check import NotApplicable, checks_for, run_checks, trial_for
-from opendp_mean import OpenDPMeanRegressor, whose
+from opendp_mean import OpenDPMeanRegressor, measurement, whose
 
-from dpkit_core import Budget, Dataset, Neighboring, Randomness, Schema, StagePlan, compose, verify
+from dpkit_core import Budget, Dataset, Neighboring, Randomness, Request, Schema, StagePlan, compose, verify
 from dpkit_core.errors import CannotCompose, PlanViolation
 from dpkit_core.pipeline.observers import Observers
 from dpkit_core.privacy.events import NonPrivate, PureDP, Renyi
 
+AR, RO = Neighboring
 SCHEMA = Schema.numeric("ab", "y", {"y": (-1, 1)})
 
 
@@ -68,11 +69,27 @@ def test_the_kit_takes_it(check):
     check.run(OpenDPMeanRegressor, trial_for("regressor"))
 
 
+# Foreign noise is audited below, on a part that costs less; what OpenDP's costs, its own map says.
+OTHERS = {"check_neighbors_cannot_be_told_apart", "check_models_have_one_shape"}
+
+
 @pytest.mark.slow
-def test_the_whole_kit_takes_it():
-    report = run_checks(OpenDPMeanRegressor)
+def test_the_rest_of_the_kit_takes_it():
+    names = {c.name for c in checks_for("regressor")} - DEFAULT - OTHERS
+    report = run_checks(OpenDPMeanRegressor, only=names)
     assert report.ok, report.statement
-    assert report.count("passed") >= 12
+    assert report.count("passed") >= 5
+
+
+@pytest.mark.parametrize(("neighboring", "moves"), [(AR, 1.0), (RO, 2.0)])
+def test_opendp_itself_says_that_its_noise_costs_what_is_claimed_and_half_of_it_would_not_do(
+    neighboring, moves
+):
+    schema = attrs.evolve(SCHEMA, neighboring=neighboring)
+    request = Request(schema, None, Budget(1.0), PureAccountant(neighboring))
+    scale = OpenDPMeanRegressor().plan(request).settings.scale
+    assert measurement(scale).map(moves) <= 1.0
+    assert measurement(scale / 2).map(moves) > 1.5
 
 
 class Foreign(MeanRegressor):

@@ -117,7 +117,7 @@ def result(report, name):
 
 @pytest.mark.slow
 def test_a_faultless_part_passes_and_every_check_of_its_kind_is_reported():
-    report = run_checks(Constant)
+    report = run_checks(ReferenceScorer)
     assert report.ok, report.statement
     assert [r.check for r in report.results] == [check.name for check in checks_for("scorer")]
     assert result(report, "check_noise_is_the_same_for_neighbors").status == "skipped"
