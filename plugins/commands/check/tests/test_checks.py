@@ -293,6 +293,7 @@ class FirstSensitivity(LessNoise):
 @pytest.mark.slow
 @pytest.mark.parametrize("selector", [OneshotLaplaceSelector(), ReferenceSelector()], ids=["laplace", "own"])
 def test_noise_for_the_sensitivity_of_another_round_is_caught(selector):
+    run_one(lambda: LessNoise(selector, share=1.0), "selection_hides_the_scores")
     with pytest.raises(CheckFailed, match=r"claimed|allowed|another sensitivity than the one"):
         run_one(lambda: FirstSensitivity(selector), "selection_hides_the_scores")
 
