@@ -130,6 +130,25 @@ def processes(folder):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("impatient")
+def test_a_scheduler_that_is_killed_before_the_run_costs_nothing(dpkit, table, folder, monkeypatch):
+    dpkit("ledger", "create", "ledger.db", *ACCOUNT)
+    ordinary = DaskDataset.of
+    with processes(folder) as (scheduler, address):
+
+        def opened(client, parts, schema):
+            scheduler.kill()
+            return ordinary(client, parts, schema)
+
+        monkeypatch.setattr(DaskDataset, "of", opened)
+        there = ("--engine", "dask", "--set", f"engine.scheduler={address}")
+        result = dpkit("compose", table, *TREES, *there, "--ledger", "ledger.db", "--account", "sales")
+    assert result.exit_code == 2, result.output
+    assert not (folder / "release.json").exists()
+    assert charged(dpkit) == []
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [1, 4, LAST])
 @pytest.mark.usefixtures("impatient")
 def test_a_run_whose_scheduler_is_killed_is_charged_once(dpkit, table, folder, monkeypatch, step):

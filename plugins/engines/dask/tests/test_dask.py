@@ -16,10 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from dpkit_engine_dask import DaskEngine, records
+from dpkit_engine_dask import engine as dask_engine
 
 from dpkit_core import Budget, Column, Dataset, Randomness, Schema, Unit, compose, open_source
 from dpkit_core.data.engine import Elsewhere
 from dpkit_core.data.kept import KeptHere
+from dpkit_core.data.sums import Sum
 from dpkit_core.errors import BudgetSpent, CannotCompose, EngineFailed, EngineLost, InvalidData, Unsuitable
 from dpkit_core.noise.randomness import Coins
 from dpkit_core.plugins.registry import load_target
@@ -196,6 +198,42 @@ def test_a_worker_that_is_killed_changes_no_byte(folder, monkeypatch, step):
             assert document(plan, data) == expected
     assert len(asked) >= step
     assert bool(again) == (step > 1)  # whether a part was asked for twice, because its state was gone
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_as_it_reads_or_adds_up_changes_no_number(
+    folder, monkeypatch, tmp_path_factory
+):
+    marks = [tmp_path_factory.mktemp("marks") / name for name in ("read", "sum", "kept")]
+
+    def targets(block, mark):
+        if mark.exists():  # on a worker, once
+            mark.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return np.rint(1000 * block.y).astype(np.int64)[:, np.newaxis].sum(axis=0)
+
+    def adding(mark):
+        return Sum(partial(targets, mark=mark), (1,), bound=10**5)
+
+    expected = in_memory(folder, schema_of()).sum(adding(marks[0]))
+    ordinary = dask_engine.read_source
+
+    def read(source, schema):
+        if marks[0].exists():
+            marks[0].unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return ordinary(source, schema)
+
+    monkeypatch.setattr(dask_engine, "read_source", read)
+    for mark in marks:
+        mark.touch()
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        DaskEngine(cluster.scheduler_address).open(folder, schema_of()) as data,
+    ):
+        assert data.sum(adding(marks[1])) == expected
+        assert data.keep(lambda block: block).sum(adding(marks[2])) == expected
+    assert not any(mark.exists() for mark in marks)
 
 
 @pytest.mark.slow
