@@ -1,5 +1,6 @@
 """``dpkit verify``: two answers, many files, and no plugin for the sums that the core has."""
 
+import importlib.metadata
 import json
 
 import attrs
@@ -9,6 +10,7 @@ from dpkit_core import Release
 from dpkit_core.plugins import registry
 from dpkit_core.privacy.events import Gaussian
 from dpkit_core.release.certificate import StageEvent
+from dpkit_core.release.kinds import OWN_KINDS
 from dpkit_core.release.verify import TOTALS
 
 pytestmark = pytest.mark.usefixtures("parts")
@@ -46,6 +48,19 @@ def test_a_private_release_is_confirmed(dpkit, release):
     code, answer = verified(dpkit, "private.json")
     assert (code, answer["confirmed"], answer["private"]) == (0, True, True)
     assert dpkit("verify", "private.json").stdout.splitlines()[-1] == "confirmed"
+
+
+@pytest.mark.parametrize("kind", OWN_KINDS)
+def test_a_release_is_not_confirmed_when_its_model_is_damaged(dpkit, release, kind):
+    """So what reads the models of dpkit is there: one that is not read would hide its features, too."""
+    required = importlib.metadata.requires("dpkit-command-verify")
+    assert f"dpkit-model-{OWN_KINDS[kind].partition('/')[2]}>=0.1" in required
+    document = json.loads(release.read_text())
+    document["model"] = {"kind": kind, "features": {"of no schema": {}}}
+    release.write_text(json.dumps(document))
+    result = dpkit("verify", release)
+    assert result.exit_code == 2
+    assert "cannot read" in result.stderr
 
 
 def test_what_came_from_a_seed_is_confirmed_and_not_private(dpkit, seeded):
