@@ -37,7 +37,7 @@ class Fresh:
 
     def __init__(self, answer: Callable[[Any], Any], prepare: Callable[[Any], object]) -> None:
         self._questions = self._answers = self._server = -1
-        self._imported = set(sys.modules)
+        self._late: list[str] = []
         if not hasattr(os, "fork"):
             return
         asked, self._questions = os.pipe()
@@ -64,7 +64,9 @@ class Fresh:
             self._server = -1
 
     def ask(self, question: Any) -> Any:
-        """Return the answer to a question, of a process that has imported what this one has by now.
+        """Return the answer to a question, of a process that has imported what earlier answers had to.
+
+        Not what this process has imported: which modules a part has imported may tell of the tables it saw.
 
         Raises
         ------
@@ -74,18 +76,17 @@ class Fresh:
         if self._server <= 0:
             raise NothingAnswers("this system has no fork")
         try:
-            imports = [name for name in sys.modules if name not in self._imported]
-            sent = pickle.dumps((imports, question))
+            sent = pickle.dumps((self._late, question))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise NothingAnswers(f"a question cannot be sent to another process: {error}") from error
-        self._imported.update(imports)
         os.write(self._questions, _SIZE.pack(len(sent)))
         _write(self._questions, sent)
         ready, _, _ = select.select([self._answers], [], [], _PATIENCE)
-        answer = _read(self._answers) if ready else None
-        if answer is None:
+        given = _read(self._answers) if ready else None
+        if given is None:
             raise NothingAnswers("a process that was forked does not answer")
-        return pickle.loads(answer)
+        self._late, answer = pickle.loads(given)
+        return answer
 
 
 def _forked() -> int:
@@ -104,11 +105,13 @@ def _serve(asked: int, given: int, answer: Callable[[Any], Any], prepare: Callab
             with suppress(Exception):
                 importlib.import_module(name)
         prepare(question)
+        known = set(sys.modules)
         child = _forked()
         if child == 0:
             status = 1
             try:
-                sent = pickle.dumps(answer(question))
+                found = answer(question)
+                sent = pickle.dumps(([name for name in sys.modules if name not in known], found))
                 os.write(given, _SIZE.pack(len(sent)))
                 _write(given, sent)
                 status = 0

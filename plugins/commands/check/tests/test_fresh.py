@@ -1,6 +1,7 @@
 """Processes that were forked before anything was asked, and know nothing of each other's questions."""
 
 import importlib
+import itertools
 import os
 import sys
 import time
@@ -37,21 +38,31 @@ def test_what_is_prepared_is_known_to_all():
     assert ASKED == []
 
 
-def test_what_was_imported_meanwhile_is_imported_once_for_all_answers(tmp_path, monkeypatch):
+def late_module(tmp_path, monkeypatch):
     (tmp_path / "late.py").write_text("import os\nWHERE = os.getpid()\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
+
+
+def test_what_an_answer_imports_is_imported_once_for_those_that_follow(tmp_path, monkeypatch):
+    late_module(tmp_path, monkeypatch)
 
     def place(question):
         return "late" in sys.modules, importlib.import_module("late").WHERE, os.getpid()
 
     with Fresh(place, lambda question: None) as fresh:
-        alone = [fresh.ask(number) for number in range(2)]
-        assert [(known, where == there) for known, where, there in alone] == [(False, True)] * 2
+        (known, where, there), *others = (fresh.ask(number) for number in range(3))
+    assert (known, where) == (False, there)
+    assert [known for known, _, _ in others] == [True, True]
+    assert len({where for _, where, _ in others}) == 1
+    assert len({os.getpid(), there, *itertools.chain(*(two[1:] for two in others))}) == 5
+
+
+def test_what_was_imported_here_is_not_known_there(tmp_path, monkeypatch):
+    """A part could remember by it: what is imported may be a function of tables that it has seen."""
+    late_module(tmp_path, monkeypatch)
+    with Fresh(lambda question: question in sys.modules, lambda question: None) as fresh:
         monkeypatch.setitem(sys.modules, "late", importlib.import_module("late"))
-        (first, where, one), (second, same, two) = (fresh.ask(number) for number in range(2))
-    assert (first, second) == (True, True)
-    assert where == same
-    assert len({where, one, two, os.getpid()}) == 4
+        assert not fresh.ask("late")
 
 
 def test_who_cannot_answer_or_be_asked_says_so():
