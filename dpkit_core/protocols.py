@@ -516,8 +516,8 @@ class Meter(Protocol):
     ) -> npt.NDArray[np.float64]:
         """Return the same of what is kept of records, which may be elsewhere.
 
-        Where they are elsewhere, the rounds of one filter are of what one ``keep`` returned: accounts are
-        beside it.
+        The rounds of one filter are of what one ``keep`` returned of each batch: another may have another
+        order.
 
         Parameters
         ----------

@@ -31,6 +31,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from itertools import accumulate, pairwise
 from typing import Any, cast
 
 import attrs
@@ -183,7 +184,7 @@ class StageMeter(Uncopyable):
         spare = joint.spare if joint is not None and self._pending else 0
         self._spare = [[self._pending.pop().event for _ in range(_kinds(plan))] for _ in range(spare)]
         self._accounts: dict[int, PrecisionAccounts] = {}
-        self._accounts_with: dict[int, object] = {}
+        self._accounts_of: dict[int, list[tuple[int, int, object]]] = {}  # which rows, of what is kept
         self._screen: Callable[[Iterate], tuple[int, ...]] | None = None
         self._records: int | None = None
         self._report = report
@@ -348,9 +349,7 @@ class StageMeter(Uncopyable):
         step = self._next
         assert step is not None
         account = None if step.filter is None else (step.place, limit_of(step.filter))
-        if account is not None and self._accounts_with.setdefault(step.place, kept) is not kept:
-            self._void("asked for rounds of one filter over records that it keeps twice, as two accounts")
-            self._raise_violation()
+        self._require_accounts(kept, 0, self._records or 0)
 
         def draw() -> Integers:
             one = RoundElsewhere(of, event, tuple(limits), coins_of(event, self._sampler.generator), account)
@@ -361,6 +360,25 @@ class StageMeter(Uncopyable):
 
         self._spend_sums(event, limits)
         return self._with_noise(event, draw)
+
+    def _require_accounts(self, kept: object, start: int, stop: int) -> None:
+        """Void the run if these records of a filter have had other rows of accounts, or others had these.
+
+        What is kept once more may have another order, and elsewhere has accounts of its own.
+        """
+        step = self._next
+        if step is None or step.filter is None:
+            return
+        mine, known = (start, stop, kept), self._accounts_of.setdefault(step.place, [])
+        found = [one for one in known if one[2] is kept or (start < one[1] and one[0] < stop)]
+        if found and found != [mine]:
+            self._void(
+                "asked for rounds of one filter over records that it keeps twice, or in other rows, where "
+                "one could pay by the account of another"
+            )
+            self._raise_violation()
+        if not found:
+            known.append(mine)
 
     def _spend_sums(self, event: Sums, limits: Sequence[int]) -> None:
         self._spend(Draw(event, None, (len(limits), int(noise_of(event)[2][1]))), by_sums=True)
@@ -398,11 +416,17 @@ class StageMeter(Uncopyable):
         if len(here) < len(kept):
             self._void("asked for sums that need the records in one place")
             self._raise_violation()
-        if self._next is not None and self._next.filter is not None:
+        filtered = self._next is not None and self._next.filter is not None
+        if filtered:
             for each in here:
                 each.hold()  # row i is the same record at every call
         columns, groups = _rows(here, of, len(limits))
-        if (before := (self._records or 0) - groups.size) > 0:
+        before = (self._records or 0) - groups.size
+        if filtered:
+            ends = accumulate((sum(map(len, each.states())) for each in here), initial=before)
+            for each, (start, stop) in zip(here, pairwise(ends), strict=True):
+                self._require_accounts(each, start, stop)
+        if before > 0:
             columns = [np.concatenate([np.zeros(before, np.int64), column]) for column in columns]
             groups = np.concatenate([np.zeros(before, groups.dtype), groups])
         return self.sums(columns, groups, limits=limits, event=event)

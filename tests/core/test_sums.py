@@ -250,11 +250,15 @@ class Far:
 
 def asked_of_kept(m, y, *, far=False, of=None, limits=(LIMIT,), round_=SUM):
     """Ask for sums of targets, in the groups of the features."""
-    schema = Schema.numeric(["a"], "y")
-    data = Dataset.from_arrays(np.arange(len(y))[:, np.newaxis] % 3, np.array(y, float), schema)
-    kept = data.keep(targets)
+    kept = kept_of(y)
     of = of or contributed
     return m.window.kept_sums([Far(kept) if far else kept], of, limits=limits, event=round_)
+
+
+def kept_of(y):
+    schema = Schema.numeric(["a"], "y")
+    data = Dataset.from_arrays(np.arange(len(y))[:, np.newaxis] % 3, np.array(y, float), schema)
+    return data.keep(targets)
 
 
 def targets(block):
@@ -321,9 +325,11 @@ def test_rounds_that_need_the_records_are_not_drawn_where_they_are_elsewhere(pla
 
 
 def test_accounts_are_kept_of_what_is_kept_here():
-    m = meter(Filtered(SUM, 10, 2), records=2)
-    totals = [float(asked_of_kept(m, [LIMIT, LIMIT // 2]).sum()) for _ in range(10)]
-    half = LIMIT // 2
+    m, half = meter(Filtered(SUM, 10, 2), records=2), LIMIT // 2
+    kept = kept_of([LIMIT, half])
+    totals = [
+        float(m.window.kept_sums([kept], contributed, limits=(LIMIT,), event=SUM).sum()) for _ in range(10)
+    ]
     assert totals == [LIMIT + half] * 2 + [half] * 6 + [0.0] * 2
 
 
