@@ -50,6 +50,12 @@ def batches_for(plan: Plan, data: Records) -> tuple[AnyDataset, ...]:
         _require_same_facts(plan.schema, batch)
         if isinstance(batch, Elsewhere):
             _require_sums(plan, batch)
+        elif hasattr(batch, "engine"):
+            # As records of this process, they would have no certificate of who else had them.
+            raise InvalidData(
+                f"{batch.engine} has the records, and its {type(batch).__name__} lacks something that this "
+                "dpkit asks of an engine's datasets; install a version of the engine for this dpkit"
+            )
         if batch.form not in plan.assembly.forms:
             raise InvalidData(
                 f"the data are {batch.form}; {plan.assembly.scorer or plan.assembly.regressor} accepts "

@@ -11,10 +11,10 @@ import attrs
 import numpy as np
 import pytest
 
-from dpkit_core import Dataset, Randomness, Schema, StagePlan, StreamedDataset
+from dpkit_core import Budget, Dataset, Randomness, Schema, StagePlan, StreamedDataset, compose
 from dpkit_core.data.kept import KeptElsewhere, KeptHere, Placed
 from dpkit_core.data.sums import Block, Sum
-from dpkit_core.errors import PlanViolation
+from dpkit_core.errors import InvalidData, PlanViolation
 from dpkit_core.mechanisms.sums import Sums, sums_event
 from dpkit_core.noise.randomness import Coins
 from dpkit_core.pipeline.meter import StageMeter
@@ -136,6 +136,23 @@ def spending(placed: Placed[Block]) -> Placed[Block]:
 
 def spent(placed: Placed[Block]) -> Any:
     return placed.account(3).sum() + placed.account(0).sum()
+
+
+class Older(Dataset):
+    """A dataset of an engine before ``samples`` was asked for."""
+
+    engine, dashboard = "older", None
+
+
+def test_a_dataset_of_an_older_engine_is_not_taken_for_one_of_this_process() -> None:
+    """Its certificate would not say who had the records."""
+    X, y = table()
+    known = Dataset.from_arrays(X, y, SCHEMA)
+    older = Older(**{field.alias: getattr(known, field.name) for field in attrs.fields(Dataset)})
+    plan = compose(regressor="mean", accountant="rdp").plan(SCHEMA, Budget(1.0, 1e-6))
+    assert plan.run(known).certificate.engine is None
+    with pytest.raises(InvalidData, match="older has the records"):
+        plan.run(older)
 
 
 def test_an_account_is_of_one_record_though_a_stream_has_another_order_each_time() -> None:
