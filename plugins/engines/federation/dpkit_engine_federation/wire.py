@@ -28,7 +28,10 @@ def answered(relay: Transport, call: str, name: str, request: bytes) -> bytes:
         relay.leave(name)
         return b""
     head, _, message = request.partition(b"\n")
-    where, members = json.loads(head)
+    try:
+        where, members = json.loads(head)
+    except RecursionError:
+        raise ValueError("a request is nested too deeply") from None
     reached: Any = relay.meet if call == "meet" else relay.add
     answer = reached(str(where), name, [str(member) for member in members], message)
     if isinstance(answer, Void):

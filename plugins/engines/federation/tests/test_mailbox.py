@@ -212,7 +212,10 @@ def test_a_message_is_collected_and_answered_once(tmp_path: Path) -> None:
     number, said = collected(box, 0)
     assert number == 1
     assert replied(Relay(NAMES, 0.1), "north", said) == b'V["north"]'
-    for name, nonsense in (("east", said), ("north", b"add\n3"), ("north", b"\xff"), ("../north", said)):
+    for name, nonsense in (
+        *(("east", said), ("north", b"add\n3"), ("north", b"\xff"), ("../north", said)),
+        ("north", b"add\n" + b"[" * 10**5),
+    ):
         assert replied(Relay(NAMES, 0.1), name, nonsense) == b"X"
     for answer, end in ((b'V["north"]', Void(("north",))), (b"S12345678", b"12345678")):
         other = opened(tmp_path / answer.hex())
