@@ -516,8 +516,8 @@ class Meter(Protocol):
     ) -> npt.NDArray[np.float64]:
         """Return the same of what is kept of records, which may be elsewhere.
 
-        Where they are elsewhere, the rounds of one filter are of what one ``keep`` returned: accounts are
-        beside it.
+        Where they are elsewhere, all rounds of one filter must be of what one ``keep`` returned, as it holds
+        their accounts.
 
         Parameters
         ----------
