@@ -349,7 +349,7 @@ class StageMeter(Uncopyable):
         assert step is not None
         account = None if step.filter is None else (step.place, limit_of(step.filter))
         if account is not None and self._accounts_with.setdefault(step.place, kept) is not kept:
-            self._void("asked for rounds of one filter over records kept twice, which would have two accounts")
+            self._void("asked for rounds of one filter over records kept twice, which have two accounts")
             self._raise_violation()
 
         def draw() -> Integers:

@@ -158,7 +158,8 @@ def join(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Reach the others by files in this empty folder, which somebody else carries; no server is asked.",
+            help="Reach the others by files in this empty folder, which somebody else carries; no server "
+            "is asked.",
         ),
     ] = None,
     wait: WaitOption = 600.0,
