@@ -113,7 +113,7 @@ def proofs() -> str:
     rows = [f"| {ref.role} | `{ref.name}` | {part.proof} | {part.reference} |" for ref, part in parts]
     # "place (what), place; citations": see the test of this page.
     named = [re.findall(r"dpkit_[\w.]+", part.proof.partition(";")[0]) for _, part in parts]
-    shared = ("dpkit_core.", "dpkit_fences.")  # which have pages of their own
+    shared = ("dpkit_core.", "dpkit_fences.")  # shown with the protocols of parts
     own = dict.fromkeys(place for places in named for place in places if not place.startswith(shared))
     kinds = {place: "autoclass" if place.rpartition(".")[2][0].isupper() else "automodule" for place in own}
     texts = [f"```{{eval-rst}}\n.. {kind}:: {place}\n```" for place, kind in kinds.items()]

@@ -516,7 +516,7 @@ class Meter(Protocol):
     ) -> npt.NDArray[np.float64]:
         """Return the same of what is kept of records, which may be elsewhere.
 
-        The rounds of one filter are of what one ``keep`` returned of each batch: another may have another
+        All rounds of one filter must be of what one ``keep`` returned of each batch: another may have another
         order.
 
         Parameters

@@ -103,10 +103,10 @@ class Stream(Uncopyable):
 class Coins:
     """Secret bits for each place of a table: 32 of them, the same whoever asks and how often.
 
-    Word ``i`` is a part of block ``i // 4`` of the cipher under a key that is drawn for this one use. So who
-    has some of the records computes their coins without the others, and again after a failure, and words of
-    different places or keys are independent for who has no key. Whoever has the records may have it, so it
-    can be pickled, unlike a stream. Two rounds with one key would be of one sample.
+    Word ``i`` is a part of block ``i // 4`` of the cipher under a key that is drawn for this one use. So
+    whoever has some of the records can compute their coins without the others, and again after a failure;
+    to anyone without the key, words of different places or keys are independent. Whoever has the records may
+    have the key, so coins can be pickled, unlike a stream. Two rounds with one key would share a sample.
 
     >>> coins = Coins.drawn(np.random.default_rng(0))
     >>> bool((coins.words(5, 7) == coins.words(0, 12)[5:]).all())

@@ -314,8 +314,7 @@ class StageMeter(Uncopyable):
         columns, groups = [np.asarray(column) for column in contributions], np.asarray(groups)
         self._require_sums(columns, groups, limits, event)
         accounts = self._accounts_of_next()
-        self._spend(Draw(event, None, (len(columns), int(noise_of(event)[2][1]))), by_sums=True)
-        self._arithmetic[SUMS_ARITHMETIC] = None
+        self._spend_sums(event, limits)
         admit = None if accounts is None else accounts.admit
         return self._with_noise(
             event, lambda: sampled_sums(self._sampler.generator, columns, groups, event, admit=admit)
@@ -333,8 +332,8 @@ class StageMeter(Uncopyable):
         self._require_usable()
         if len(kept) != 1 or not self._is_next(event, limits):
             return self._sums_of_rows(kept, of, limits=limits, event=event)
-        step, alike = self._next, not isinstance(event, PoissonSampled)
-        if step is not None and step.filter is None and alike:
+        step, sampled = self._next, isinstance(event, PoissonSampled)
+        if step is not None and step.filter is None and not sampled:
             sums = self._checked(kept[0].sum(sum_of(of, event, limits)))
             self._spend_sums(event, limits)
             return self._with_noise(event, lambda: sums)

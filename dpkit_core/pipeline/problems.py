@@ -152,13 +152,14 @@ def of_engine(assembly: Assembly, schema: Schema, batches: int, engine: Part[Eng
 
 
 def of_coins(stages: Iterable[Stage], engine: str) -> Iterator[str]:
-    """Yield what is wrong with stages whose rounds need coins or accounts of records, which are elsewhere."""
+    """Yield what is wrong with stages that need coins or accounts of records, where an engine has neither."""
+    missing = f"and {engine} has none beside the records; leave the engine out, or take one that has them"
     for stage in stages:
         inner = {type(each) for event in stage.plan.events for each in walk(event)}
         if PoissonSampled in inner:
-            yield f"{stage.part} samples by secret coins, which are not where {engine} has the records"
+            yield f"{stage.part} samples by secret coins, {missing}"
         if Filtered in inner:
-            yield f"{stage.part} keeps accounts of records, which are not where {engine} has the records"
+            yield f"{stage.part} keeps accounts of records, {missing}"
 
 
 def needs_records(part: Part[Component], engine: str) -> str:

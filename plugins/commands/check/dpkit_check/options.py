@@ -37,7 +37,7 @@ def keyword_of(field: Any) -> str:
 def at_full_size(part: object) -> bool:
     """Return whether an option has its default where the part suggests a smaller value to be tried with.
 
-    Its default is tried by itself: besides another option it would show no more, and take far longer.
+    Its default is tried by itself: beside another option it would show no more, and take far longer.
     """
     return any(
         CHECKED in field.metadata and field.metadata[CHECKED] != getattr(part, field.name) == field.default

@@ -158,7 +158,8 @@ def join(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Reach the others by files in this empty folder, which somebody else carries: no server.",
+            help="Reach the others by files in this empty folder, which somebody else carries; no server "
+            "is asked.",
         ),
     ] = None,
     wait: WaitOption = 600.0,
@@ -213,7 +214,7 @@ def _transport(
     from dpkit_engine_federation.mailbox import MailboxTransport
 
     if server is not None:
-        raise InvalidOption(f"--mailbox {mailbox} and --server {server} are two ways to the others; give one")
+        raise InvalidOption(f"--mailbox {mailbox} and --server {server} both reach the others; give one")
     return MailboxTransport(mailbox, patience=wait)
 
 

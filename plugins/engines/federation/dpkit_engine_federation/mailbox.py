@@ -1,7 +1,7 @@
-"""A transport by way of a mailbox: a folder that a party shares with whoever carries its messages.
+"""A transport by mailbox: a folder that a party shares with whoever carries its messages.
 
 Message n is answered by answer n; there is one at a time. Both appear whole or not at all, and whoever
-carries answers must see to that, too. Nobody else is to write in the folder, but nothing of a record rests
+carries answers must see to that, too. Nobody else is to write in the folder, but no record's privacy rests
 on that: messages are masked, and what parties meet by is signed. A forged, stale or lost answer ends a run,
 or leaves this party out, as a bad server can. What is no ordinary file there is neither read nor written to.
 """
@@ -22,7 +22,7 @@ from dpkit_core.errors import InvalidOption
 from dpkit_engine_federation.transport import NoAnswer, Transport, Void
 from dpkit_engine_federation.wire import answered, asked, read_meeting, read_total
 
-#: How long who carries messages waits for the next before it says that there is none yet.
+#: Seconds that a carrier waits for the next message before it says that there is none yet, and between looks.
 AT_NODE, PAUSE = 5.0, 0.02
 
 _REFUSED = b"X"
@@ -44,7 +44,7 @@ class MailboxTransport:
     Raises
     ------
     InvalidOption
-        If there is no such folder, or it cannot be written, or is not empty.
+        If there is no such folder, or it is read-only or not empty.
     """
 
     mailbox: Path = attrs.field(converter=Path)
@@ -63,7 +63,7 @@ class MailboxTransport:
             raise InvalidOption(f"the mailbox {self.mailbox} is read-only; this party has to write there")
         if found is not None:
             raise InvalidOption(
-                f"the mailbox {self.mailbox} is not empty, {found} is in it; give each party and each run a "
+                f"the mailbox {self.mailbox} is not empty: {found} is in it. Give each party and each run a "
                 "folder of its own"
             )
 

@@ -106,10 +106,11 @@ class Participant(Uncopyable):
         said = secret.public_key().public_bytes_raw() + hashlib.sha256(opening).digest()
         hello = said + identity.sign(self._hello(name, said))
         hellos = self._met("hello", hello)
-        # Who signs next that they have met by these has met this party in this run, whose key is among them.
+        # Whoever signs next that they have met by these has met this party in this run: its key is one.
         if hellos[name] != hello:
             raise Declined(
-                "what this party said is not what came back: it is of another run. Nothing is spent"
+                "what came back in this party's name is not what it said, but of another run. "
+                "Nothing is spent"
             )
         keys = {other: self._checked(other, hellos[other]) for other in self._members}
         self._hellos = _digest(hellos[other] for other in self._members)

@@ -78,4 +78,4 @@ def _json(answer: bytes) -> Any:
 
 
 def _unreadable() -> NoAnswer:
-    return NoAnswer("what was answered cannot be read")
+    return NoAnswer("the answer cannot be read")

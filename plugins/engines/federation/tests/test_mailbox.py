@@ -174,7 +174,7 @@ def test_a_mailbox_is_an_empty_folder_of_one_party(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InvalidOption, match="Not a directory"):
         MailboxTransport(tmp_path / "file")
-    with pytest.raises(InvalidOption, match="not empty, file is in it"):
+    with pytest.raises(InvalidOption, match="not empty: file is in it"):
         MailboxTransport(tmp_path)
     box = tmp_path / "box"
     box.mkdir()

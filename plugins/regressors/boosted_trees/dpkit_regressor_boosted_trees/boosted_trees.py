@@ -17,13 +17,13 @@ for c columns that have any. These tell how far noise moves the slopes of rare o
 *3. Clip* (squared and Poisson loss). The clip g is the 80 % quantile of |z - F| from noisy histograms of both
 sides, with F the start; with squared loss it is released again when F is the line, and is more where so much
 more is cut off on one side than on the other that the mean of all residuals would move by g / 20. With
-squared loss, two deviations of the noise on both numbers are not believed. If so nothing is seen, lengths
-beyond a clip are as many at least as in any stretch of cells there, less two deviations. Residuals are
-clipped to g and truncated to whole multiples of g / 2^15. Logistic residuals are in [-1, 1] already. Of
-records of which not even that tells a clip, only the start is left: in half widths w of the target's
-interval, noise of deviation 6.45 / k (add-remove, no categories), with the signal k below. With a target of
-deviation s, R^2 is then less than -q with probability 2 Q(sqrt(q) k s / (6.45 w)), Q the tail of a normal
-variable, if the interval holds the target.
+squared loss, two deviations of the noise on both numbers are not believed. Where that shows nothing, lengths
+beyond a clip count for as many as the best stretch of cells there has, less two deviations. Residuals are
+clipped to g and truncated to whole multiples of g / 2^15. Logistic residuals are in [-1, 1] already. Where
+not even that finds a clip, only the start is left, with noise of deviation 6.45 / k in half widths w of the
+target's interval (add-remove, no categories; the signal k is below). If that interval holds the target, which
+has deviation s, R^2 is then below -q with probability 2 Q(sqrt(q) k s / (6.45 w)), Q the tail of a normal
+variable.
 
 *4. A line* (squared loss), by gradient descent with momentum. A row is (1/2, sqrt(3/4) q / R), no longer than
 1, truncated to whole multiples of 2^-14: q are the features about their means in units of their spread (of

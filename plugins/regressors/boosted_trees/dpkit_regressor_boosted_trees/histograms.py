@@ -63,7 +63,7 @@ def released_clip(
 def surely_beyond(counts: Vector, noise: float) -> Vector:
     """Return how many lengths are beyond each clip at least: those in some stretch of cells, less the noise.
 
-    Of few records, which fill few cells, the noise on all others together would hide all.
+    A few records fill few cells, and the noise on all others together would hide them.
     """
     before = np.concatenate([[0.0], np.cumsum(counts[:-1])])
     ends = np.arange(before.size)
