@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -92,7 +93,12 @@ class DaskEngine:
                 yield client
             return
         with answers():
-            cluster = _DASK.LocalCluster(n_workers=self.workers, threads_per_worker=1, dashboard_address=":0")
+            cluster = _DASK.LocalCluster(
+                n_workers=self.workers,
+                threads_per_worker=1,
+                dashboard_address=":0",
+                silence_logs=logging.CRITICAL,  # what goes wrong is raised; workers that end may log more
+            )
         with cluster, _DASK.Client(cluster, set_as_default=False) as client:
             yield client
 
