@@ -346,17 +346,27 @@ def make_engine(given: Engine | str, options: Mapping[str, Any] | None = None) -
         ref = find_resource("engine", given)
         Policy.of_site().require_part("engine", ref.name, ref.distribution, ref.version)
         engine: Engine = _instantiate(load_target(ref), f"engine {ref.name}", dict(options or {}))
+        _require_engine(engine, ref.name)
         return Part("engine", engine, ref.name, ref.distribution, ref.version)
     if options or isinstance(given, type) or not callable(getattr(given, "open", None)):
         raise InvalidOption(
             f"engine is {reprlib.repr(given)}; give an engine, such as DaskEngine(), or the name of an "
             "installed one and its options"
         )
+    _require_engine(given, type(given).__name__)
     package = type(given).__module__.partition(".")[0]
     for ref in resources("engine"):
         if (ref.module.partition(".")[0], ref.attribute) == (package, type(given).__qualname__):
             return Part("engine", given, ref.name, ref.distribution, ref.version)
     return Part("engine", given, type(given).__name__, "", "")
+
+
+def _require_engine(engine: Engine, name: str) -> None:
+    missing = [promise for promise in ("open", "units", "samples") if not hasattr(engine, promise)]
+    if missing:
+        raise InvalidOption(
+            f"engine {name} lacks {' and '.join(missing)}; install a version of it for this dpkit"
+        )
 
 
 def _require_part(role: str, given: object) -> None:

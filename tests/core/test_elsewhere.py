@@ -14,7 +14,7 @@ import pytest
 from dpkit_core import Budget, Dataset, Randomness, Schema, StagePlan, StreamedDataset, compose
 from dpkit_core.data.kept import KeptElsewhere, KeptHere, Placed
 from dpkit_core.data.sums import Block, Sum
-from dpkit_core.errors import InvalidData, PlanViolation
+from dpkit_core.errors import InvalidData, InvalidOption, PlanViolation
 from dpkit_core.mechanisms.sums import Sums, sums_event
 from dpkit_core.noise.randomness import Coins
 from dpkit_core.pipeline.meter import StageMeter
@@ -153,6 +153,18 @@ def test_a_dataset_of_an_older_engine_is_not_taken_for_one_of_this_process() -> 
     assert plan.run(known).certificate.engine is None
     with pytest.raises(InvalidData, match="older has the records"):
         plan.run(older)
+
+
+def test_an_older_engine_is_refused_by_what_it_lacks() -> None:
+    class OlderEngine:
+        units = True
+
+        def open(self, table: Any, schema: Schema) -> Any:
+            raise AssertionError
+
+    engine: Any = OlderEngine()
+    with pytest.raises(InvalidOption, match="engine OlderEngine lacks samples; install a version of it"):
+        compose(regressor="mean", accountant="rdp").plan(SCHEMA, Budget(1.0, 1e-6), engine=engine)
 
 
 def test_an_account_is_of_one_record_though_a_stream_has_another_order_each_time() -> None:
