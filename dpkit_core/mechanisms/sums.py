@@ -171,7 +171,7 @@ def quantize(values: Vector, limit: float, units: int) -> Integers:
     >>> quantize(np.array([-9.0, 0.3, 1e-9]), limit=0.5, units=2**15).tolist()
     [-32768, 19660, 0]
     """
-    return np.trunc(np.clip(values * (units / limit), -units, units)).astype(np.int64)
+    return np.minimum(np.maximum(values * (units / limit), -units), units).astype(np.int64)
 
 
 def group_sums(
@@ -259,7 +259,7 @@ def sampled_sums(
     *_, rate = noise_of(event)
     active = _active(contributions, groups, event, admit)
     coins = coins_of(event, rng)
-    taken = np.flatnonzero(active if coins is None else active & _heads(coins, 0, groups.size, rate))
+    taken = active if coins is None else active & _heads(coins, 0, groups.size, rate)
     return _sums(contributions, groups, taken, event)
 
 
@@ -278,18 +278,19 @@ def with_noise(event: Sums, noisy: Callable[[int, int], Integers]) -> Matrix:
 def _sums(
     contributions: Sequence[npt.NDArray[np.int64]],
     groups: npt.NDArray[np.integer],
-    taken: npt.NDArray[np.intp],
+    taken: Booleans,
     event: Sums,
 ) -> Integers:
     """Return the sums over the records that are taken."""
     *_, shape, _ = noise_of(event)
-    where = groups[taken].astype(np.intp)
+    those = slice(None) if taken.all() else np.flatnonzero(taken)
+    where = groups[those].astype(np.intp)
     result = np.empty(shape, np.int64)
     for j, column in enumerate(contributions):
         if column.ndim == 0:
             result[j] = np.bincount(where, minlength=shape[1]) * int(column)
         else:
-            result[j] = group_sums(column[taken], where, shape[1])
+            result[j] = group_sums(column[those], where, shape[1])
     return result
 
 
@@ -379,8 +380,7 @@ def _shares(
         return result
     columns, groups = rows
     active = _active(columns, groups, event, admit)
-    taken = np.flatnonzero(active if coins is None else active & coins)
-    result[:-2] = _sums(columns, groups, taken, event)
+    result[:-2] = _sums(columns, groups, active if coins is None else active & coins, event)
     return result
 
 
@@ -441,11 +441,17 @@ def _active(
             limit = round(sensitivity / widening)
             within &= (-limit <= column) & (column <= limit)
         return within
-    costs: Integers = np.broadcast_to(tick_costs(contributions, event), (records,))
-    within = costs <= TICKS
     _, sensitivities, *_ = noise_of(event)
-    for column, sensitivity in zip(contributions, sensitivities, strict=True):  # which is the limit here
-        within = within & (-int(sensitivity) <= column) & (column <= int(sensitivity))
+    limits = [int(sensitivity) for sensitivity in sensitivities]  # which they are here
+    within = np.ones(records, dtype=np.bool_)
+    for column, limit in zip(contributions, limits, strict=True):
+        if column.size and not -limit <= column.min() <= column.max() <= limit:
+            within &= (-limit <= column) & (column <= limit)
+    # What is computed of a cost grows with magnitudes, so that none within the limits costs more than these.
+    if admit is None and tick_costs([np.array(limit) for limit in limits], event) <= TICKS:
+        return within
+    costs: Integers = np.broadcast_to(tick_costs(contributions, event), (records,))
+    within &= costs <= TICKS
     # An accountant that is mistaken can only let fewer take part.
     return within if admit is None else within & admit(costs)
 

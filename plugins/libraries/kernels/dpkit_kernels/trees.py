@@ -34,11 +34,11 @@ def gradient(
     Parameters
     ----------
     rows
-        A row for each weight, a column for each record.
+        At most 2^14 in magnitude; a row for each weight, a column for each record.
     targets
         One for each record.
     weights
-        Whole numbers.
+        Whole numbers, at most 2^27 in magnitude.
     unit
         Of the products of rows and weights; a power of two.
     scale
@@ -96,7 +96,7 @@ def left(
 def clipped_sums(
     values: npt.NDArray[np.int32], limit: int, groups: Leaves, count: int
 ) -> npt.NDArray[np.int64]:
-    """Return the sums of values, clipped to a limit, in each of ``count`` groups, of which at most 256 are."""
+    """Return the sums of values, clipped to a limit, in each of at most 256 groups."""
     values, groups = _dense(values, np.int32), _dense(groups, np.uint8)
     result = np.empty(count, np.int64)
     call("dpkit_clipped_sums", values.size, values, limit, groups, count, result)
@@ -109,6 +109,7 @@ def add_trees(
     features: npt.NDArray[np.intp],
     cuts: npt.NDArray[np.intp],
     values: npt.NDArray[np.float64],
+    *,
     start: float,
 ) -> npt.NDArray[np.float64]:
     """Return ``start`` plus the values of the leaves of each record, added up in the order of the trees.

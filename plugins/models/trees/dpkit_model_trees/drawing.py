@@ -235,7 +235,7 @@ def add_trees(codes: Codes, trees: Trees, values: Matrix, *, start: float = 0.0)
         The initial score.
     """
     if dpkit_kernels.COMPILED and codes.dtype == np.uint8:
-        return kernels.add_trees(codes, trees.depth, trees.features, trees.cuts, values, float(start))
+        return kernels.add_trees(codes, trees.depth, trees.features, trees.cuts, values, start=start)
     total = np.empty(codes.shape[1])
     for block, first in _blocks(codes):
         part = np.full(block.shape[1], float(start))
