@@ -2,6 +2,7 @@
  *
  * All memory is the caller's. Nothing here draws, and nothing depends on the number of threads. */
 #include <float.h>
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -292,6 +293,70 @@ EXPORT int64_t dpkit_by_table(int64_t n, const int32_t *reference, int64_t group
         before += here;
     }
     return result;
+}
+
+/* Rows between fences, -1 at the lower and 1 at the upper one, those longer than a norm shrunk to it, times a factor:
+ * columns of `stride` in `rows`. Each step is rounded as NumPy rounds it. */
+static INLINE void scaled_by(int64_t n, int64_t columns, int64_t row, int64_t column, const double *values,
+                             const double *centers, const double *widths, double norm, double factor, int64_t stride,
+                             double *rows) {
+    enum { SIZE = 256 };
+    double peaks[SIZE], lengths[SIZE];
+    for (int64_t first = 0; first < n; first += SIZE) {
+        int size = n - first < SIZE ? (int)(n - first) : SIZE;
+        double *to = rows + first;
+        for (int i = 0; i < size; i++) peaks[i] = 0x1p-900;
+        for (int i = 0; i < size; i++) lengths[i] = 0;
+        for (int64_t j = 0; j < columns; j++) {
+            const double *from = values + first * row + j * column;
+            double center = centers[j], width = widths[j], *here = to + j * stride;
+            for (int i = 0; i < size; i++) here[i] = from[i * row];
+            for (int i = 0; i < size; i++) {
+                double value = (here[i] - center) / width;
+                value = value < -1 ? -1 : value;
+                value = value > 1 ? 1 : value;
+                here[i] = value;
+                value = value < 0 ? -value : value;
+                peaks[i] = value > peaks[i] ? value : peaks[i];
+            }
+        }
+        for (int64_t j = 0; j < columns; j++) {
+            const double *here = to + j * stride;
+            for (int i = 0; i < size; i++) {
+                double direction = here[i] / peaks[i];
+                lengths[i] += direction * direction;
+            }
+        }
+        for (int i = 0; i < size; i++) lengths[i] = sqrt(lengths[i]);
+        double shrinks[SIZE];
+        for (int i = 0; i < size; i++) shrinks[i] = norm / (lengths[i] > 1 ? lengths[i] : 1);
+        for (int64_t j = 0; j < columns; j++) {
+            double *here = to + j * stride;
+            for (int i = 0; i < size; i++) {
+                double shrunk = here[i] / peaks[i] * shrinks[i];
+                here[i] = (peaks[i] * lengths[i] > norm ? shrunk : here[i]) * factor;
+            }
+        }
+    }
+}
+
+/* Sums of rows times weights, added up column by column. */
+static INLINE void along_by(int64_t n, int64_t columns, int64_t row, int64_t column, const double *values,
+                            const double *weights, double *sums) {
+    enum { SIZE = 1024 };
+    for (int64_t first = 0; first < n; first += SIZE) {
+        int64_t size = n - first < SIZE ? n - first : SIZE;
+        double *to = sums + first;
+        for (int64_t i = 0; i < size; i++) to[i] = 0;
+        for (int64_t j = 0; j < columns; j++) {
+            const double *from = values + first * row + j * column;
+            double weight = weights[j];
+            if (row == 1)
+                for (int64_t i = 0; i < size; i++) to[i] += from[i] * weight;
+            else
+                for (int64_t i = 0; i < size; i++) to[i] += from[i * row] * weight;
+        }
+    }
 }
 
 /* The gradient of a line: the sum of rows times clipped residuals, by columns whose entries are `stride` apart.
@@ -599,3 +664,11 @@ CHOOSE(code,
        (int64_t n, int64_t columns, int64_t row, int64_t column, const double *values, const double *thresholds,
         int64_t stride, uint8_t *codes),
        (n, columns, row, column, values, thresholds, stride, codes))
+CHOOSE(scaled,
+       (int64_t n, int64_t columns, int64_t row, int64_t column, const double *values, const double *centers,
+        const double *widths, double norm, double factor, int64_t stride, double *rows),
+       (n, columns, row, column, values, centers, widths, norm, factor, stride, rows))
+CHOOSE(along,
+       (int64_t n, int64_t columns, int64_t row, int64_t column, const double *values, const double *weights,
+        double *sums),
+       (n, columns, row, column, values, weights, sums))

@@ -67,6 +67,8 @@ SIGNATURES = {
     "dpkit_clipped_sums": "ipipip",
     "dpkit_add_trees": "iipiiipppp",
     "dpkit_code": "iiiippip",
+    "dpkit_scaled": "iiiipppffip",
+    "dpkit_along": "iiiippp",
 }
 _TYPES = {"i": ctypes.c_int64, "f": ctypes.c_double, "p": ctypes.c_void_p}
 
