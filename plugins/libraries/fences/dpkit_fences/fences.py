@@ -232,7 +232,7 @@ def scale_rows(
     """
     if dpkit_kernels.COMPILED and len(fences) <= kernels.MOST_COLUMNS:
         centers, widths = [each.center for each in fences], [each.width for each in fences]
-        kernels.scaled(X, centers, widths, norm, factor, columns)
+        kernels.scaled(X, centers, widths, columns, norm=norm, factor=factor)
         return
     for j, each in enumerate(fences):
         columns[j] = each.scale(X[:, j])

@@ -29,6 +29,7 @@ from dpkit_fences.fences import (
     windows,
 )
 from dpkit_fences.quantiles import (
+    _counts,
     counts_around,
     counts_beyond,
     location_grid,
@@ -39,6 +40,7 @@ from dpkit_fences.quantiles import (
     reach_scores,
     spread_grid,
 )
+from dpkit_kernels import counts as kernels
 
 from dpkit_core import Dataset, Neighboring, Randomness, StagePlan, StreamedDataset
 from dpkit_core.pipeline.meter import StageMeter
@@ -505,6 +507,29 @@ def test_a_rest_beyond_a_mass_is_found_wherever_the_mass_is(value):
     values = np.where(rng.random(8000) < 0.9, value, value + 1000 * rng.lognormal(size=8000))
     widths = [fences(values, 0.3, seed=seed).width for seed in range(5)]
     assert min(widths) > 500
+
+
+@pytest.mark.skipif(not dpkit_kernels.COMPILED, reason="no kernels were compiled")
+def test_kernels_count_as_numpy_does(monkeypatch):
+    rng = np.random.default_rng(5)
+    locations, _ = location_grid()
+    grids = [locations, spread_grid(), np.array([0.0]), np.array([-1.0, -1e-300, 0, 5e-324, 2, 2.01, 3])]
+    odd = [np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 5e-324, -5e-324, 1e308]
+    columns = [
+        rng.normal(size=(999, 3))[:, 1] * 1e5 + 7e5,
+        np.concatenate([odd, rng.normal(size=90).round(1)]),
+    ]
+    for grid in grids:
+        some = grid[:: max(1, grid.size // 99)]
+        for values in (*columns, some, np.nextafter(some, 0), np.nextafter(some, 9)):
+            monkeypatch.setattr(dpkit_kernels, "COMPILED", True)
+            assert kernels.cells(values, grid).sum() == values.size
+            below, upto = _counts(values, grid)
+            monkeypatch.setattr(dpkit_kernels, "COMPILED", False)
+            expected_below, expected_upto = _counts(values, grid)
+            assert below.tolist() == expected_below.tolist()
+            assert upto.tolist() == expected_upto.tolist()
+    assert kernels.cells(columns[0], np.array([1.0, 1.0 + 2.0**-40])) is None
 
 
 @pytest.mark.skipif(not dpkit_kernels.COMPILED, reason="no kernels were compiled")

@@ -67,6 +67,7 @@ SIGNATURES = {
     "dpkit_clipped_sums": "ipipip",
     "dpkit_add_trees": "iipiiipppp",
     "dpkit_code": "iiiippip",
+    "dpkit_cells": "iipippppp",
     "dpkit_scaled": "iiiipppffip",
     "dpkit_along": "iiiippp",
 }

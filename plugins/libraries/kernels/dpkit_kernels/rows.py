@@ -16,7 +16,7 @@ MOST_COLUMNS = 256
 
 
 def scaled(
-    X: Floats, centers: Sequence[float], widths: Sequence[float], norm: float, factor: float, rows: Floats
+    X: Floats, centers: Sequence[float], widths: Sequence[float], rows: Floats, *, norm: float, factor: float
 ) -> None:
     """Write ``factor`` times the rows of ``X`` between ``centers`` +- ``widths``, no longer than ``norm``.
 
@@ -26,10 +26,10 @@ def scaled(
     ----------
     X
         n x d, of at most 256 columns.
-    norm
-        From 2^-500 on; infinity for rows of any length.
     rows
         d x n, each of whose rows is contiguous.
+    norm
+        From 2^-500 on; infinity for rows of any length.
     """
     records, columns = X.shape
     row, column = (step // X.itemsize for step in X.strides)
