@@ -513,7 +513,7 @@ def test_a_rest_beyond_a_mass_is_found_wherever_the_mass_is(value):
 def test_kernels_count_as_numpy_does(monkeypatch):
     rng = np.random.default_rng(5)
     locations, _ = location_grid()
-    grids = [locations, spread_grid(), np.array([0.0]), np.array([-1.0, -1e-300, 0, 5e-324, 2, 2.01, 3])]
+    grids = [locations, spread_grid(), np.array([0.0]), np.array([-1.0, -1e-300, 0, 1e-300, 2, 2.01, 3])]
     odd = [np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 5e-324, -5e-324, 1e308]
     columns = [
         rng.normal(size=(999, 3))[:, 1] * 1e5 + 7e5,
@@ -529,7 +529,8 @@ def test_kernels_count_as_numpy_does(monkeypatch):
             expected_below, expected_upto = _counts(values, grid)
             assert below.tolist() == expected_below.tolist()
             assert upto.tolist() == expected_upto.tolist()
-    assert kernels.cells(columns[0], np.array([1.0, 1.0 + 2.0**-40])) is None
+    for near in ([1.0, 1.0 + 2.0**-40], [0.0, 5e-324]):
+        assert kernels.cells(columns[0], np.array(near)) is None
 
 
 @pytest.mark.skipif(not dpkit_kernels.COMPILED, reason="no kernels were compiled")
