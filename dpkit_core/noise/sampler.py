@@ -175,15 +175,6 @@ def _count(size: Shape) -> int:
 
 
 @functools.lru_cache(maxsize=256)
-def _terms(scale: int | Fraction) -> tuple[int, int]:
-    """Return t and s of ``Sampler.discrete_laplace``."""
-    t, s = Fraction(scale).as_integer_ratio()
-    if not (t > 0 and max(t, s) <= 2**60):
-        raise ValueError(f"discrete Laplace scale {scale} needs 0 < t <= 2^60 and s <= 2^60 in t/s")
-    return t, s
-
-
-@functools.lru_cache(maxsize=256)
 def _centered(sigma: int | Fraction) -> tuple[int, Fraction, Fraction, float, float]:
     """Return t, c and 2 sigma^2 of ``Sampler.discrete_gaussian``, and c and sigma in float64."""
     exact = Fraction(sigma)
@@ -280,8 +271,7 @@ class Sampler:
     def _toss(self, gamma: Floats, exact: Callable[[int], Fraction]) -> Booleans:
         """Return coins of bias exp(-exact(i)), where exp(-gamma[i]) is computed to within 2^-48."""
         with np.errstate(under="ignore"):
-            chances = np.exp(-gamma)
-        return self._fall(chances, gamma.size, exact)
+            return self._fall(np.exp(-gamma), gamma.size, exact)
 
     def _fall(self, chances: Floats | float, size: int, exact: Callable[[int], Fraction]) -> Booleans:
         """Return coins of bias exp(-exact(i)), which is within 2^-48 of ``chances``, one for each or all."""
@@ -325,15 +315,15 @@ class Sampler:
         size
             Shape of the result.
         """
-        t, s = _terms(scale)
+        t, s = Fraction(scale).as_integer_ratio()
+        if not (t > 0 and max(t, s) <= 2**60):
+            raise ValueError(f"discrete Laplace scale {scale} needs 0 < t <= 2^60 and s <= 2^60 in t/s")
         rounds = -(-NOISE_LIMIT // t)
 
         def propose(count: int) -> Integers:
             low = self.generator.integers(t, size=count)
             low = low[self._toss(low / t, lambda i: Fraction(int(low[i]), t))]
-            magnitude: Integers = np.minimum(low + t * self._geometric(low.size, rounds), NOISE_LIMIT)
-            if s > 1:
-                magnitude //= s
+            magnitude: Integers = np.minimum(low + t * self._geometric(low.size, rounds), NOISE_LIMIT) // s
             minus = self.generator.integers(2, size=low.size, dtype=np.bool_)
             signed: Integers = np.where(minus, -magnitude, magnitude)
             drawn_once: Booleans = (magnitude > 0) | ~minus
