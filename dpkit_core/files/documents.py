@@ -48,6 +48,7 @@ _DIGITS = 20  # with this many or more, a whole number of JSON is read as float6
 _PRINTED = set("\t\n\r")
 _SURROGATES = range(0xD800, 0xE000)
 _MISSING: Any = object()
+_INFINITY = "infinity"
 E = TypeVar("E", bound=enum.Enum)
 D = TypeVar("D")
 T = TypeVar("T")
@@ -318,10 +319,11 @@ class Fields:
         """Return a list of whole numbers, as a tuple."""
         return tuple(self._typed(key, _MISSING, _listed(_is_whole), "a list of whole numbers"))
 
-    def numbers(self, key: str, *words: str) -> tuple[Any, ...]:
-        """Return a list of finite numbers, as a tuple; ``words`` may stand among them."""
-        fits = _listed(_any_where(lambda value: _is_number(value) or value in words))
-        return tuple(self._typed(key, _MISSING, fits, "a list of finite numbers"))
+    def numbers(self, key: str) -> tuple[float, ...]:
+        """Return a list of numbers, as a tuple; the word ``infinity`` stands for what JSON does not have."""
+        fits = _listed(_any_where(lambda value: _is_number(value) or value == _INFINITY))
+        given = self._typed(key, _MISSING, fits, "a list of finite numbers")
+        return tuple(math.inf if number == _INFINITY else number for number in given)
 
     def mapping(self, key: str, default: D = _MISSING) -> Mapping[str, Any] | D:
         """Return a mapping, as it is."""
@@ -500,7 +502,7 @@ def _accepted(make: Callable[[], T], what: str, error: type[DpkitError]) -> T:
     """Return what ``make`` returns; its error becomes one about the document."""
     try:
         return make()
-    except (TypeError, ValueError, DpkitError) as cause:
+    except (TypeError, ValueError, OverflowError, DpkitError) as cause:
         raise error(f"{what}: {cause}") from cause
 
 
@@ -513,6 +515,8 @@ def _fields_of(kind: type) -> tuple[tuple[attrs.Attribute[Any], Any], ...]:
 
 def _plain(value: Any, declared: Any) -> Any:
     kind = _not_none(declared)
+    if kind == tuple[float, ...] and value is not None:
+        return [_INFINITY if number == math.inf else number for number in value]
     if value is None or kind in _ASKED:
         return thawed(value)
     if kind in _SPELLINGS:

@@ -16,7 +16,7 @@ from dpkit_core.data.engine import Engine
 from dpkit_core.errors import InvalidOption
 from dpkit_core.pipeline.policy import Policy
 from dpkit_core.plugins.promises import MOVING, PROTOCOLS, Iterating, Reading, is_supported, lacking, members
-from dpkit_core.plugins.registry import Registry, load_target
+from dpkit_core.plugins.registry import Registry, libraries_of, load_target
 from dpkit_core.plugins.resources import find_resource, resources
 from dpkit_core.protocols import (
     API,
@@ -64,6 +64,7 @@ class Part(Generic[C_co]):
             options_of(self.instance),
             _text(self.instance, "proof"),
             _text(self.instance, "reference"),
+            libraries_of(self.distribution),
         )
 
     @property

@@ -106,7 +106,8 @@ LARGEST_EXPONENT = 700.0
 class PartRecord:
     """Which code ran, from which distribution, and where its proof is.
 
-    ``options`` are those that differ from the defaults of that version.
+    ``options`` are those that differ from the defaults of that version, ``libraries`` the versions of other
+    distributions of dpkit whose code it uses.
     """
 
     role: str
@@ -116,6 +117,7 @@ class PartRecord:
     options: Mapping[str, Any] = attrs.field(converter=frozen_mapping)
     proof: str
     reference: str
+    libraries: Mapping[str, str] = attrs.field(default=frozen_mapping({}), converter=frozen_mapping)
 
     @property
     def qualified(self) -> str:
