@@ -161,7 +161,7 @@ def plan_from_document(document: Mapping[str, Any], what: str, *, report: Callab
     """Return the plan that ``plan_document`` wrote; ``what`` is its name, and the rest as ``read_plan``."""
     fields = Fields(document, what, InvalidRelease)
     fields.value("format")
-    require_version(fields.what, fields.whole("format_version"), FORMAT_VERSION, InvalidRelease)
+    require_version(fields.what, fields.read("format_version", int), FORMAT_VERSION, InvalidRelease)
     saved = from_document(_SavedPlan, fields.rest(), fields.what, InvalidRelease)
     plan = _plan_in(saved)
     engines = []

@@ -868,7 +868,7 @@ def event_from_json(document: Mapping[str, Any]) -> Event:
         If the type is unknown, a field is missing or unknown, or a value is out of range.
     """
     fields = Fields(document, "an event", InvalidRelease)
-    name = fields.text("type")
+    name = fields.read("type", str)
     if name not in EVENT_TYPES:
         raise InvalidRelease(
             f"unknown event type {reprlib.repr(name)}; this dpkit knows {', '.join(sorted(EVENT_TYPES))}. "

@@ -220,7 +220,7 @@ class Release:
         fields = Fields(document, "the release", InvalidRelease)
         if fields.value("format") != FORMAT:
             raise InvalidRelease("this is not a dpkit release; give a file written by dpkit compose or run")
-        require_version("the release", fields.whole("format_version"), FORMAT_VERSION, InvalidRelease)
+        require_version("the release", fields.read("format_version", int), FORMAT_VERSION, InvalidRelease)
         release = from_document(cls, fields.rest(), "the release", InvalidRelease)
         written = release.to_document()
         model = document["model"]
