@@ -196,10 +196,13 @@ def require_plain(document: object, what: str, error: type[DpkitError]) -> None:
             raise error(f"{what} holds {fault}")
 
 
-def first_difference(one: object, other: object, place: str = "the top") -> str | None:
+def first_difference(
+    one: object, other: object, place: str = "the top", *, tolerance: float = 0.0
+) -> str | None:
     """Return where plain data differ, a path; None where they are alike.
 
-    The order of keys does not matter, 1 equals 1.0, and true is not a number.
+    The order of keys does not matter, 1 equals 1.0, and true is not a number. Other numbers may differ by
+    ``tolerance``, relatively.
 
     >>> first_difference({"a": [1, 2.0]}, {"a": [1.0, True]})
     'a, item 2'
@@ -216,8 +219,14 @@ def first_difference(one: object, other: object, place: str = "the top") -> str 
         )
     else:
         alike = isinstance(one, bool) is isinstance(other, bool) and one == other
-        return None if alike else place
-    return next((found for pair in pairs if (found := first_difference(*pair)) is not None), None)
+        close = (
+            isinstance(one, float)
+            and isinstance(other, float)
+            and math.isclose(one, other, rel_tol=tolerance)
+        )
+        return None if alike or close else place
+    found = (first_difference(*pair, tolerance=tolerance) for pair in pairs)
+    return next((place for place in found if place is not None), None)
 
 
 def _inside(place: str, key: str) -> str:
