@@ -325,9 +325,10 @@ class PlacedRound(Generic[State]):
         ):
             result[-1, 0] = 1
             return result, placed
-        active, costs = _active(columns, groups, self.event, charged=self.account is not None)
+        active = _within(columns, groups, self.event)
         if self.account is not None:  # which can only let fewer take part
             number, limit = self.account
+            costs = np.broadcast_to(tick_costs(columns, self.event), groups.shape)
             solvent, spent = admitted(placed.account(number), costs, limit)
             active = active & solvent
             placed = attrs.evolve(placed, spent={**placed.spent, number: spent})
@@ -383,28 +384,23 @@ def _are_rows(
     return whole and known and all(shape == (records,) for shape in shapes)
 
 
-def _active(
-    contributions: Sequence[npt.NDArray[np.int64]],
-    groups: npt.NDArray[np.integer],
-    event: Sums,
-    *,
-    charged: bool,
-) -> tuple[Booleans, Integers]:
-    """Return which records are within the limits, and if they are charged what each would pay, in ticks."""
+def _within(
+    contributions: Sequence[npt.NDArray[np.int64]], groups: npt.NDArray[np.integer], event: Sums
+) -> Booleans:
+    """Return which records contribute no more than the limits, and cost no more than a round may."""
     multipliers, sensitivities, *_ = noise_of(event)
-    replaced = event.neighboring is Neighboring.REPLACE_ONE
-    alike = [column.ndim == 0 for column in contributions]
-    widening = math.sqrt(_inflation(multipliers, alike)) if replaced else 1.0
-    limits = [np.array(round(sensitivity / widening)) for sensitivity in sensitivities]
-    costs, within = np.zeros(groups.size, np.int64), np.ones(groups.size, np.bool_)
+    add_remove, widening = event.neighboring is Neighboring.ADD_OR_REMOVE_ONE, 1.0
+    if not add_remove:
+        widening = math.sqrt(_inflation(multipliers, [column.ndim == 0 for column in contributions]))
+    limits = [round(sensitivity / widening) for sensitivity in sensitivities]
+    within = np.ones(groups.size, dtype=np.bool_)
     for column, limit in zip(contributions, limits, strict=True):
         if column.size and not -limit <= column.min() <= column.max() <= limit:
             within &= (-limit <= column) & (column <= limit)
-    # A cost, as computed, grows with magnitudes: where the limits may be paid, all within them may.
-    if not replaced and (charged or tick_costs(limits, event) > TICKS):
-        costs = np.broadcast_to(tick_costs(contributions, event), groups.shape)
-        within &= costs <= TICKS
-    return within, costs
+    # What is computed of a cost grows with magnitudes, so that none within the limits costs more than these.
+    if add_remove and tick_costs([np.array(limit) for limit in limits], event) > TICKS:
+        within &= tick_costs(contributions, event) <= TICKS
+    return within
 
 
 def _inflation(multipliers: Sequence[float], alike: Sequence[bool]) -> float:
