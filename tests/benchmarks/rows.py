@@ -509,7 +509,7 @@ ROWS = {
             trees,
             histogram_trees,
             15.0,
-            "1200 draws of noise, a quarter with few records; reading rows and residuals in each round with many",
+            "1200 draws of noise, a quarter with few records; memory read in each round with many",
             {"n": n, "d": d},
             {"n": 5_000, "d": d},
         )
@@ -521,7 +521,7 @@ ROWS = {
         trees,
         explainable_trees,
         15.0,
-        "1200 draws of noise, a quarter with few records; reading rows and residuals in each round with many",
+        "1200 draws of noise, a quarter with few records; memory read in each round with many",
         {"n": 54_000, "d": 26},
         {"n": 5_000, "d": 26},
         needs="interpret",
