@@ -9,6 +9,9 @@ these counts; the indicator of a category, or of missing values, has the single 
 whose schema has a rule for missing values, ``missing = "indicator"``, has a branch for them in every tree
 that asks about it. The target's interval is from the first to the last cell with records; values beyond are
 clipped to it. With c the center and w half the width of that interval, z = (y - c) / w is in [-1, 1].
+Without public bounds, every second of u columns of normal values is found by its own counts where the signal
+k, below, is 90 sqrt(u); the others have the range of all together. Of a target that is 0 but for a share q of
+the records, in four octaves, these are found from k = 74 / q on; before, it is taken for 0.
 
 *2. Start.* (n / 2, sum z) is released once: the noisy number of records and their mean; and with it, unless
 the loss is that of several classes, how many records have each category or indicator, times 1 / (2 sqrt(c))

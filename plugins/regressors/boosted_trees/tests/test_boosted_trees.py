@@ -20,7 +20,7 @@ from dpkit_fences.fences import Fences
 from dpkit_model_trees import TreesModel
 from dpkit_model_trees.drawing import Trees
 from dpkit_regressor_boosted_trees import BoostedTreesRegressor, learning, line
-from dpkit_regressor_boosted_trees.cells import KnownColumn
+from dpkit_regressor_boosted_trees.cells import KnownColumn, target_interval
 from dpkit_regressor_boosted_trees.factor import _products, released_factor
 from dpkit_regressor_boosted_trees.histograms import released_clip, surely_beyond
 from dpkit_regressor_boosted_trees.learning import Learning
@@ -63,6 +63,7 @@ from dpkit_core import (
     verify,
 )
 from dpkit_core.errors import PlanViolation, Unsuitable
+from dpkit_core.mechanisms.cells import private_cells
 from dpkit_core.pipeline.observers import Observers
 from dpkit_core.privacy.events import Gaussian, Repeated
 
@@ -622,6 +623,36 @@ def test_an_interval_with_too_few_of_the_records_is_widened_to_both_sides_of_0()
             assert wide.target.interval == (lowest, 5.0)
             middle = [s.target.center + s.mean * s.target.width for s in (narrow, wide)]
             assert middle[1] == pytest.approx(max(middle[0], lowest))
+
+
+@pytest.mark.parametrize(("part", "least", "most"), [(0.8, 0.0, 0.35), (1.25, 0.65, 1.0)])
+def test_columns_and_rests_are_found_from_the_signal_on_that_the_notes_say(
+    part: float, least: float, most: float
+) -> None:
+    u, rng, facts = 9, np.random.default_rng(1), schema(bounds=False, d=9)
+    settings = planned(facts).settings_as(BoostedTreesSettings)
+    n = round(part * 90 * math.sqrt(u) / settings.signal(1.0))
+    data = Dataset.from_arrays(rng.normal(size=(n, u)) * 10.0 ** np.arange(-4, 5), np.zeros(n), facts)
+    found = [
+        column.found
+        for seed in range(8)
+        for column in private_cells(
+            Echo(None, seed),
+            data,
+            range(u),
+            [None] * u,
+            bounded=False,
+            noise_multiplier=settings.multiplier("unbounded"),
+            neighboring=AR,
+            planned=u,
+        )
+    ]
+    assert least <= np.mean(found) <= most
+    n = round(part * 74 / 0.1 / settings.signal(1.0))
+    rest = np.where(np.arange(n) < n / 10, np.exp2(rng.uniform(5, 9, n)), 0.0)
+    data = Dataset.from_arrays(np.zeros((n, u)), rest, facts)
+    intervals = [target_interval(data, settings, Echo(None, seed)) for seed in range(20)]
+    assert least <= np.mean([each is not None and each[0].interval[1] > 1 for each in intervals]) <= most
 
 
 def test_how_often_a_hidden_side_is_missed_is_as_the_notes_say() -> None:
