@@ -18,7 +18,8 @@ the loss is that of several classes, how many records have each category or indi
 for c columns that have any. These tell how far noise moves the slopes of rare ones. Where the cells of the
 target hold less than 7/10 of the noisy n, noise hid one side, or the middle: the interval is then all that is
 no farther from 0 (of counts, no less than 0). With a share q of the records beyond L cells, that is missed
-with a probability of about Q((q - .3) k / sqrt(33 L + 82)), with Q and k as below.
+with a probability of about Q((q - .3) k / sqrt(33 L + 82)), with Q and k as below (add-remove, no
+categories).
 
 *3. Clip* (squared and Poisson loss). The clip g is the 80 % quantile of |z - F| from noisy histograms of both
 sides, with F the start; with squared loss it is released again when F is the line, and is more where so much
@@ -26,11 +27,10 @@ more is cut off on one side than on the other that the mean of all residuals wou
 squared loss, two deviations of the noise on both numbers are not believed, and no skew where all lengths
 beyond g could be noise. Where that shows nothing, lengths beyond a clip count for as many as the best stretch
 of cells there has, less two deviations. Residuals are clipped to g and truncated to whole multiples of g /
-2^15. Logistic residuals are in [-1, 1] already. Where
-not even that finds a clip, only the start is left, with noise of deviation 6.45 / k in half widths w of the
-target's interval (add-remove, no categories; the signal k is below). If that interval holds the target, which
-has deviation s, R^2 is then below -q with probability 2 Q(sqrt(q) k s / (6.45 w)), Q the tail of a normal
-variable.
+2^15. Logistic residuals are in [-1, 1] already. Where not even that finds a clip, only the start is left,
+with noise of deviation 6.45 / k in half widths w of the target's interval (add-remove, no categories; the
+signal k is below). If that interval holds the target, which has deviation s, R^2 is then below -q with
+probability 2 Q(sqrt(q) k s / (6.45 w)), Q the tail of a normal variable.
 
 *4. A line* (squared loss), by gradient descent with momentum. A row is (1/2, sqrt(3/4) q / R), no longer than
 1, truncated to whole multiples of 2^-14: q are the features about their means in units of their spread (of
