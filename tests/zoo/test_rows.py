@@ -48,8 +48,8 @@ def by_effort():
 
 
 #: Known, and not found: a histogram of occupied bins alone whose threshold is too low for its delta, so that
-#: an outcome of chance 0.004 tells; public coins that decide an order, where the law over both is right; two
-#: sparse vectors whose noise does not grow with the picks, whose sets tell in far tails.
+#: an outcome of chance 0.004 tells; two sparse vectors whose noise does not grow with the picks, whose sets
+#: tell in far tails.
 MISSED = [row for row in LIES if not row.found_by]
 
 #: Lies that one attack finds, and no other: without it, they would pass. Of two modules it is all.
