@@ -873,9 +873,14 @@ class AveragedLines(Lines):
     def plan(self, request: Request, /) -> StagePlan:
         """Return as many releases of all sums."""
         require_bounds(request.schema)
-        reach, often = self.reach(request), self.times
+        shape, times = (request.k + 1,), self.times
         return planned(
-            request, Laplace, reach, (request.k + 1,), around=lambda noise: Repeated(noise, often), refusals=FEW
+            request,
+            Laplace,
+            self.reach(request),
+            shape,
+            around=lambda one: Repeated(one, times),
+            refusals=FEW,
         )
 
     def draw(self, data: Dataset, plan: StagePlan, meter: Meter) -> Vector:
