@@ -195,8 +195,7 @@ class RegressorCase:
 
     def released(self, world: AnyDataset | Batches, by: Answers | Randomness) -> Any:
         """Return the document that would leave a run, or the refusal."""
-        outcome = self.run(world, by)[0]
-        return outcome if isinstance(outcome, Refusal) else canonical(outcome.to_document())
+        return self.run(world, by, lambda model: canonical(model.to_document()))[0]
 
     def ask(self, world: AnyDataset | Batches, transcript: Transcript) -> None:
         """Keep what a fit asks; what it makes of the answers is another matter."""
