@@ -221,6 +221,10 @@ class Chosen(Answers):
         """Refuse: the law of what the meter selects is known."""
         raise NotProbed
 
+    def foreign(self, whose: str) -> None:
+        """Refuse: somebody else's noise is not chosen."""
+        raise NotProbed
+
 
 #: Scales within which a whole number is tried one by one, and how many these may be: beyond is e^-30.
 _WITHIN, MOST_WHOLE = 30.0, 2000
