@@ -212,7 +212,7 @@ class BoostedTreesRegressor:
     trees: int = attrs.field(
         default=1000,
         validator=whole_number(1, MOST_TREES),
-        metadata={"checked": 4},
+        metadata={"checked": 2},
     )
     depth: int | None = attrs.field(
         default=None,
