@@ -1,8 +1,8 @@
 """All commands: listed from metadata and source files, and imported only when they are run.
 
-Commands are isolated like parts. A command is imported when it is called, alone, and one that fails then is a
-``BrokenPlugin`` that stops no other. The commands of dpkit cannot be replaced, whether they are in the core or
-in one of its distributions, installed or not: another of the same name is called by its qualified name,
+Commands are isolated like parts. A command is imported when it is called, alone, and one that fails then is
+a ``BrokenPlugin`` that stops no other. The commands of dpkit cannot be replaced, whether they are in the core
+or in one of its distributions, installed or not: another of the same name is called by its qualified name,
 ``my-distribution:compose``. Among other distributions none has precedence, as with parts.
 """
 
