@@ -68,7 +68,7 @@ class Block:
         if rows.flags.c_contiguous:
             return Block(rows, self.y[part])
         X = np.empty(rows.shape)
-        for start in range(0, X.shape[1], STRIP):  # else each number of a row is on a page of its own
+        for start in range(0, rows.shape[1], STRIP):  # else each number of a row is on a page of its own
             X[:, start : start + STRIP] = rows[:, start : start + STRIP]
         return Block(X, self.y[part])
 

@@ -7,7 +7,6 @@ from their release, so the picks are an adaptive composition, whose cost is the 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -34,24 +33,12 @@ class PickSettings:
 
     def event(self, round_: Round) -> Pick:
         """Return the event of one pick in a round."""
-        return self._of(round_.sensitivity, round_.scores)
-
-    def _of(self, sensitivity: Sensitivity, scores: int) -> Pick:
         return self.mechanism(
             self.epsilon_per_pick,
-            sensitivity.neighboring,
-            sensitivity=sensitivity.range,
-            candidates=scores,
+            round_.sensitivity.neighboring,
+            sensitivity=round_.sensitivity.range,
+            candidates=round_.scores,
         )
-
-    def events(self, request: SelectionRequest) -> list[Event]:
-        """Return one event per round; rounds that are alike, as those of a long fit, have the same."""
-        of = functools.cache(self._of)
-        picks = [of(round_.sensitivity, round_.scores) for round_ in request.rounds]
-        return [
-            pick if count == 1 else Repeated(pick, count)
-            for pick, count in zip(picks, request.picks, strict=True)
-        ]
 
 
 def plan_picks(request: SelectionRequest, mechanism: type[Pick]) -> StagePlan:
@@ -67,11 +54,16 @@ def plan_picks(request: SelectionRequest, mechanism: type[Pick]) -> StagePlan:
     CalibrationFailed
         If the accountant finds no epsilon within the budget.
     """
+    counts = request.picks
 
     def events(epsilon: float) -> list[Event]:
-        return PickSettings(mechanism, epsilon).events(request)
+        settings = PickSettings(mechanism, epsilon)
+        picks = map(settings.event, request.rounds)
+        return [
+            pick if count == 1 else Repeated(pick, count) for pick, count in zip(picks, counts, strict=True)
+        ]
 
-    epsilon = calibrate_events(events, request, start=request.budget.epsilon / sum(request.picks))
+    epsilon = calibrate_events(events, request, start=request.budget.epsilon / sum(counts))
     return StagePlan(events(epsilon), settings=PickSettings(mechanism, epsilon))
 
 
