@@ -67,7 +67,8 @@ def _installed(group: str, places: _Places) -> tuple[ComponentRef, ...]:
 @functools.lru_cache(maxsize=1)
 def _entry_points(places: _Places) -> dict[str, tuple[EntryPoint, ...]]:
     found = importlib.metadata.entry_points()
-    return {group: tuple(found.select(group=group)) for group in found.groups}
+    groups = (group for group in found.groups if group.startswith("dpkit."))  # selecting one reads them all
+    return {group: tuple(found.select(group=group)) for group in groups}
 
 
 class Registry:

@@ -298,9 +298,7 @@ def test_a_command_cannot_have_the_name_of_another_or_of_one_of_dpkit(site):
             }
         }
         site.install(name, entry_points=points, modules={module: COMMAND})
-    diagnoses = {
-        diagnosis.ref.qualified: diagnosis for diagnosis in examine(others(), built_in=["verify"], slow=60)
-    }
+    diagnoses = {diagnosis.ref.qualified: diagnosis for diagnosis in examine(others(), slow=60)}
     assert {name: diagnosis.status for name, diagnosis in diagnoses.items()} == {
         "zoo-a:twin": "ambiguous",
         "zoo-b:twin": "ambiguous",
