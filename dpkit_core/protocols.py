@@ -74,8 +74,7 @@ The page, in short; ``help(dpkit_core.Scorer)`` and so on have the terms, units 
         laplace(value, *, sensitivity, noise_multiplier) -> Matrix
         gaussian(value, *, sensitivity, noise_multiplier) -> Matrix
         select(scores, k, *, event, constant_work=False) -> tuple[int, ...]
-        sums(contributions, groups, *, limits, event) -> Matrix
-        kept_sums(kept, of, *, limits, event) -> Matrix     # of what ``data.keep`` returned
+        kept_sums(kept, of, *, limits, event) -> Matrix     # over groups of what ``data.keep`` returned
         custom(event, *, proof, arithmetic) -> ContextManager[Sampler]
         foreign(event, *, whose, proof) -> ContextManager[Lent]  # .random_state(), .generator()
         screen(iterate, /) -> tuple[int, ...]   # features to drop, only for a request with iterates
@@ -476,36 +475,6 @@ class Meter(Protocol):
         """
         ...
 
-    def sums(
-        self,
-        contributions: Sequence[npt.ArrayLike],
-        groups: npt.NDArray[np.integer],
-        *,
-        limits: Sequence[int],
-        event: Gaussian | NonSphericalGaussian | PoissonSampled,
-    ) -> npt.NDArray[np.float64]:
-        """Return noisy sums of what the records contribute to their groups, shape (coordinates, groups).
-
-        The planned event is that of ``dpkit_core.mechanisms.sums.sums_event``, possibly inside ``Filtered``.
-        Who takes part is up to the meter: where the event is sampled, a record does with the event's rate, by
-        secret coins; where it is filtered, a record does while its account allows it; and one that
-        contributes more than a limit never does. None of that can be seen.
-
-        Parameters
-        ----------
-        contributions
-            For each coordinate, whole numbers of shape (n,), or one number where all contribute the same. A
-            record is charged for what it contributes here.
-        groups
-            Group of each record, shape (n,), from 0 to below the event's last length. Row i is the same
-            record at every call, in the order of arrival, and all that have arrived are there.
-        limits
-            Largest magnitude of a contribution in each coordinate.
-        event
-            The planned one.
-        """
-        ...
-
     def kept_sums(
         self,
         kept: Sequence[Kept[State]],
@@ -514,21 +483,26 @@ class Meter(Protocol):
         limits: Sequence[int],
         event: Gaussian | NonSphericalGaussian | PoissonSampled,
     ) -> npt.NDArray[np.float64]:
-        """Return the same of what is kept of records, which may be elsewhere.
+        """Return noisy sums of what records contribute to their groups, shape (coordinates, groups).
 
-        All rounds of one filter must be of what one ``keep`` returned of each batch: another may have another
-        order.
+        The planned event is that of ``dpkit_core.mechanisms.sums.sums_event``, possibly inside ``Filtered``.
+        Who takes part is up to the meter: where the event is sampled, a record does with the event's rate, by
+        secret coins; where it is filtered, a record does while its account allows it; and one that
+        contributes more than a limit never does. None of that can be seen.
 
         Parameters
         ----------
         kept
-            What ``data.keep`` returned of each batch that takes part, in the order of arrival. Records that
-            came before contribute 0.
+            What ``data.keep`` returned, of each batch that is added up, in the order of arrival. All rounds
+            of one filter must be of what one ``keep`` returned of each: another may have another order.
         of
-            Returns contributions and groups, as ``sums`` takes them, of what is kept of some records. It may
-            travel to them (``dpkit_core.data.kept``).
-        limits, event
-            As for ``sums``.
+            Returns of what is kept: for each coordinate whole numbers of shape (n,), or one number where all
+            records contribute the same; and the group of each record, from 0 to below the event's last
+            length. A record is charged for what it contributes here.
+        limits
+            Largest magnitude of a contribution in each coordinate.
+        event
+            The planned one.
         """
         ...
 
@@ -847,10 +821,10 @@ class Regressor(Protocol):
         place of a class in that list, from 1, and 0 for a value that is none. Other regressors are not asked
         to plan for such targets.
     ``additive = True``
-        Several parties can fit it together, where it plans Gaussian noise alone, or ``sums`` of a sample:
-        what it asks noise for on all records is the sum of what it asks for on those of each party, its model
-        follows from the answers alone, and ``Meter.coins`` are public to all of them. Noise is
-        ``Meter.inflation`` times as large.
+        Several parties can fit it together, where it plans Gaussian noise alone, or ``kept_sums`` of a
+        sample: what it asks noise for on all records is the sum of what it asks for on those of each
+        party, its model follows from the answers alone, and ``Meter.coins`` are public to all of them.
+        Noise is ``Meter.inflation`` times as large.
     ``iterates(schema: Schema) -> Iterates``
         What is public about the iterates of a fit to all features, if a scorer and a selector may screen
         them. Its events and the selector's are drawn from one meter, in the order that ``Iterates.after``
@@ -896,9 +870,9 @@ class Regressor(Protocol):
         ----------
         data
             The selected columns, in the order released; all columns where nothing selects. For a request of
-            several batches an iterator of them: the records of a batch have arrived, for ``Meter.sums``, when
-            it has given the batch. How many records that are is private, and may be 0. All batches are to be
-            taken.
+            several batches an iterator of them: the records of a batch have arrived, for
+            ``Meter.kept_sums``, when it has given the batch. How many records that are is private, and may be
+            0. All batches are to be taken.
         plan
             The last that ``plan`` returned.
         meter

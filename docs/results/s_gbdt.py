@@ -42,9 +42,10 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.metrics import roc_auc_score
 
 from dpkit_core import Budget, Column, Dataset, Randomness, Schema, compose
+from dpkit_core.pipeline.meter import StageMeter
 from dpkit_core.pipeline.observers import Observers
 from dpkit_core.pipeline.recipes import find_recipe
-from dpkit_core.privacy.accounts import TICKS, PrecisionAccounts
+from dpkit_core.privacy.accounts import TICKS
 
 Array = npt.NDArray[np.float64]
 Split = tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]
@@ -656,20 +657,19 @@ def leakage(work: Work) -> None:
     size = work.size
     table = work.table(size.main)
     lines: dict[str, Array] = {}
-    admit = PrecisionAccounts.admit
+    sums = StageMeter.kept_sums
     for name, extra in (("no extra rounds", 0.0), ("25 % more rounds", 0.25), ("twice the rounds", 1.0)):
         method = size.sized(("sgbdt", {"extra": extra}, "individual_filter"))
         spent: list[Array] = []
 
         def watched(
-            self: PrecisionAccounts, costs: npt.NDArray[np.int64], spent: list[Array] = spent
-        ) -> npt.NDArray[np.bool_]:
-            active = admit(self, costs)
-            before = spent[-1] if spent else np.zeros(len(costs))
-            spent.append(before + active * costs / TICKS)
-            return active
+            self: StageMeter, *asked: Any, spent: list[Array] = spent, **options: Any
+        ) -> npt.NDArray[np.float64]:
+            found = sums(self, *asked, **options)
+            spent += [each / TICKS for each in self._spent.values()]
+            return found
 
-        with mock.patch.object(PrecisionAccounts, "admit", watched):
+        with mock.patch.object(StageMeter, "kept_sums", watched):
             fitted(method, table, slice(None), Budget(0.5, DELTA), 0)
         rounds = method[1].get("rounds", 800)
         paid = max(1, round(rounds / (1 + extra)))

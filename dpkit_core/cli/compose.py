@@ -274,9 +274,7 @@ def compose(
     from dpkit_core.commands.outputs import outputs
     from dpkit_core.pipeline.request import propose
 
-    if not data and not (writing.dry_run and facts.schema):
-        raise InvalidOption("no table is given; give DATA, or plan without data by --schema and --dry-run")
-    wanted = _request(data or [], facts, parts, privacy, reading)
+    wanted = _request(data or [], facts, parts, privacy, reading, dry_run=writing.dry_run)
     paid_by = ledger.payer(wanted.budget)
     release, page = (None, None) if writing.dry_run else (writing.output, writing.report)
     inputs = (*wanted.data, facts.schema)
@@ -300,11 +298,15 @@ def _request(
     parts: PartOptions,
     privacy: PrivacyOptions,
     reading: ReadingOptions,
+    *,
+    dry_run: bool,
 ) -> Request:
     """Return what is asked for in the words of the command line."""
     from dpkit_core.pipeline.facts import Facts
     from dpkit_core.pipeline.request import Request
 
+    if not data and not (dry_run and facts.schema):
+        raise InvalidOption("no table is given; give DATA, or plan without data by --schema and --dry-run")
     options = parse_settings(parts.settings or [])
     named = {
         "scorer": parts.scorer,

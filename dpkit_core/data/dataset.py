@@ -710,16 +710,7 @@ class StreamedDataset:
                 quotas = Quotas(members.codes[keep], content[keep], members.roster.hashes())
                 passed = partial(_in_any_order, read, schema.features, members.roster, quotas)
 
-        def checked(features: tuple[Feature, ...]) -> Iterator[tuple[Block, Hashes]]:
-            rows = 0
-            for block, lots in passed(features):
-                rows += len(block)
-                if rows <= records:
-                    yield _transformed(block, features, schema.outcome), lots
-            if rows != records:
-                raise InvalidData(
-                    f"a pass over the data had {rows} records where the first had {records}; {_SAME}"
-                )
+        checked = partial(_as_before, passed, records, schema.outcome)
 
         def blocks(features: tuple[Feature, ...]) -> Iterator[Block]:
             return (block for block, _ in checked(features))
@@ -783,6 +774,19 @@ LottedReader = Callable[[tuple[Feature, ...]], Iterator[tuple[Block, Hashes]]]
 _SAME = (
     "all passes need the same, so let `blocks` open its source anew at each call, and leave files as they are"
 )
+
+
+def _as_before(
+    passed: LottedReader, records: int, outcome: Feature, features: tuple[Feature, ...]
+) -> Iterator[tuple[Block, Hashes]]:
+    """Yield the records of a pass, transformed, and their lots, if there are as many as in the first."""
+    rows = 0
+    for block, lots in passed(features):
+        rows += len(block)
+        if rows <= records:
+            yield _transformed(block, features, outcome), lots
+    if rows != records:
+        raise InvalidData(f"a pass over the data had {rows} records where the first had {records}; {_SAME}")
 
 
 def _unlotted(read: Reader, features: tuple[Feature, ...]) -> Iterator[tuple[Block, Hashes]]:

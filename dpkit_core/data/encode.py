@@ -23,7 +23,7 @@ import functools
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import attrs
 import numpy as np
@@ -36,6 +36,8 @@ from dpkit_core.errors import InvalidData
 
 if TYPE_CHECKING:
     from dpkit_core.arrays import Matrix, Vector
+
+_Read = TypeVar("_Read")
 
 #: Texts that mean a missing number or date. A category is missing only if it is empty.
 NOTHING = (
@@ -256,17 +258,9 @@ def _unwrapped(read: _Reader) -> _Reader:
     def column(entries: pa.Array, name: str, written: Written = Written(), /) -> Vector:
         if not pa.types.is_union(entries.type):
             return read(_plain(entries), name, _as_spelled(entries.type, written))
-        codes, offsets = _members(entries)
         values = np.empty(len(entries))
-        unread: list[Unreadable] = []
-        for member, code in enumerate(entries.type.type_codes):  # which need not count from 0
-            if len(at := np.flatnonzero(codes == code)):
-                try:
-                    values[at] = column(entries.field(member).take(pa.array(offsets[at])), name, written)
-                except Unreadable as error:
-                    unread.append(Unreadable(name, int(at[error.row]), error.wanted))
-        if unread:
-            raise min(unread, key=lambda error: error.row)
+        for at, read_there in _of_members(entries, name, lambda part: column(part, name, written)):
+            values[at] = read_there
         return values
 
     return column
@@ -452,20 +446,27 @@ def identifiers(entries: pa.Array | pa.ChunkedArray, name: str) -> pa.Array:
         if not can_identify(entries.type):
             raise Unreadable(name, 0, IDENTIFIER)
         return _identifying(_plain(entries).cast(pa.string()), name)
+    read = _of_members(entries, name, lambda part: identifiers(part, name))
+    places = np.argsort(np.concatenate([np.empty(0, np.intp), *(at for at, _ in read)]))
+    return pa.concat_arrays([pa.array([], pa.string()), *(texts for _, texts in read)]).take(pa.array(places))
+
+
+def _of_members(
+    entries: pa.UnionArray, name: str, read: Callable[[pa.Array], _Read]
+) -> list[tuple[npt.NDArray[np.intp], _Read]]:
+    """Return what ``read`` returns of the entries of each type of a union, and where they are."""
     codes, offsets = _members(entries)
-    at = np.empty(len(entries), np.intp)
-    read: list[pa.Array] = [pa.array([], pa.string())]
+    found: list[tuple[npt.NDArray[np.intp], _Read]] = []
     unread: list[Unreadable] = []
-    for member, code in enumerate(entries.type.type_codes):
-        if len(records := np.flatnonzero(codes == code)):
-            at[records] = np.arange(len(records)) + sum(map(len, read))
+    for member, code in enumerate(entries.type.type_codes):  # which need not count from 0
+        if len(at := np.flatnonzero(codes == code)):
             try:
-                read.append(identifiers(entries.field(member).take(pa.array(offsets[records])), name))
+                found.append((at, read(entries.field(member).take(pa.array(offsets[at])))))
             except Unreadable as error:
-                unread.append(Unreadable(name, int(records[error.row]), error.wanted))
+                unread.append(Unreadable(name, int(at[error.row]), error.wanted))
     if unread:
         raise min(unread, key=lambda error: error.row)
-    return pa.concat_arrays(read).take(pa.array(at))
+    return found
 
 
 _READ = {"numeric": numbers, "date": days, "categorical": places}

@@ -37,7 +37,7 @@ BLOCKS = 8
 
 
 #: How many records are added up at once: what a sum makes of them stays in the processor's cache.
-PIECE = 2**15
+PIECE = 2**16
 
 
 def rows_kept(columns: int) -> int:
@@ -68,7 +68,7 @@ class Kept(Summable[State], Protocol[State]):
 class KeptHere(Generic[State]):
     """What is kept in this process: states of blocks, or how to make them anew at each sum."""
 
-    _records: int
+    records: int
     _made: Callable[[], Iterator[State]]
     _states: list[State] | None
 
@@ -95,7 +95,7 @@ class KeptHere(Generic[State]):
     def sum(self, what: Sum[State], /) -> Integers:
         """Return the total of a function of what is kept, exactly."""
         parts = (part for state in self.states() for part in pieces(state, min(what.most_records, PIECE)))
-        return total(what, self._records, shares(what.of, parts))
+        return total(what, self.records, shares(what.of, parts))
 
     def states(self) -> Iterator[State]:
         """Yield what is kept, block by block, in the order of the records."""
@@ -114,7 +114,7 @@ class KeptHere(Generic[State]):
                 yield Placed(state, at)
                 at += len(state)
 
-        return KeptHere(self._records, made, None if self._states is None else list(made()))
+        return KeptHere(self.records, made, None if self._states is None else list(made()))
 
 
 @attrs.frozen(eq=False)

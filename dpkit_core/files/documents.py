@@ -2,7 +2,7 @@
 
     document = read_json(path, "release", InvalidRelease)      plain data, or one sentence about what is wrong
     fields = Fields(document, "the release", InvalidRelease)
-    selected = fields.texts("selected")                        each field by its type
+    selected = fields.read("selected", tuple[str, ...])        each field by its type
     fields.close()                                             nothing may be left that is not known
 
 An attrs class whose document is its fields needs no code for that: ``as_document`` writes it, and
@@ -24,9 +24,9 @@ import sys
 import tomllib
 import types
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn, TypeGuard, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 import attrs
 import tomli_w
@@ -48,8 +48,7 @@ _DIGITS = 20  # with this many or more, a whole number of JSON is read as float6
 _PRINTED = set("\t\n\r")
 _SURROGATES = range(0xD800, 0xE000)
 _MISSING: Any = object()
-E = TypeVar("E", bound=enum.Enum)
-D = TypeVar("D")
+_INFINITY = "infinity"
 T = TypeVar("T")
 
 
@@ -197,10 +196,13 @@ def require_plain(document: object, what: str, error: type[DpkitError]) -> None:
             raise error(f"{what} holds {fault}")
 
 
-def first_difference(one: object, other: object, place: str = "the top") -> str | None:
+def first_difference(
+    one: object, other: object, place: str = "the top", *, tolerance: float = 0.0
+) -> str | None:
     """Return where plain data differ, a path; None where they are alike.
 
-    The order of keys does not matter, 1 equals 1.0, and true is not a number.
+    The order of keys does not matter, 1 equals 1.0, and true is not a number. Other numbers may differ by
+    ``tolerance``, relatively.
 
     >>> first_difference({"a": [1, 2.0]}, {"a": [1.0, True]})
     'a, item 2'
@@ -217,8 +219,14 @@ def first_difference(one: object, other: object, place: str = "the top") -> str 
         )
     else:
         alike = isinstance(one, bool) is isinstance(other, bool) and one == other
-        return None if alike else place
-    return next((found for pair in pairs if (found := first_difference(*pair)) is not None), None)
+        close = (
+            isinstance(one, float)
+            and isinstance(other, float)
+            and math.isclose(one, other, rel_tol=tolerance)
+        )
+        return None if alike or close else place
+    found = (first_difference(*pair, tolerance=tolerance) for pair in pairs)
+    return next((place for place in found if place is not None), None)
 
 
 def _inside(place: str, key: str) -> str:
@@ -270,12 +278,9 @@ def require_version(what: str, version: int, known: int, error: type[DpkitError]
 class Fields:
     """The fields of one mapping, each read by its type; a field that is never read is an error.
 
-    Each method returns the field ``key``, or ``default`` where that is given and the field is not. Otherwise
-    it raises ``error`` with one sentence.
-
     >>> from dpkit_core.errors import InvalidRelease
     >>> fields = Fields({"epsilon": "1"}, "the budget", InvalidRelease)
-    >>> fields.number("epsilon")
+    >>> fields.read("epsilon", float)
     Traceback (most recent call last):
     dpkit_core.errors.InvalidRelease: the budget: epsilon is '1'; it must be a finite number
     """
@@ -288,60 +293,25 @@ class Fields:
         self._document = document
         self._asked: set[str] = set()
 
-    def text(self, key: str, default: D = _MISSING) -> str | D:
-        """Return text."""
-        return self._typed(key, default, _is_text, "text")
+    def read(self, key: str, kind: type[T]) -> T:
+        """Return the field ``key``, of one of the types of plain data in ``_KINDS``; lists are tuples.
 
-    def choice(self, key: str, among: type[E]) -> E:
-        """Return a member of an enumeration, which is written by its value."""
-        values = [member.value for member in among]
-        kind = f"one of {', '.join(map(str, values))}"
-        return among(self._typed(key, _MISSING, _any_where(values.__contains__), kind))
+        In a list of numbers, the word ``infinity`` stands for what JSON does not have.
+        """
+        fits, words = _KINDS[kind]
+        value = self.checked(key, fits, words)
+        if kind == tuple[float, ...]:
+            value = [math.inf if number == _INFINITY else number for number in value]
+        return tuple(value) if get_origin(kind) is tuple else value  # type: ignore[return-value]
 
-    def texts(self, key: str) -> tuple[str, ...]:
-        """Return a list of texts, as a tuple."""
-        return tuple(self._typed(key, _MISSING, _listed(_is_text), "a list of texts"))
-
-    def truth(self, key: str, default: D = _MISSING) -> bool | D:
-        """Return true or false."""
-        return self._typed(key, default, _is_truth, "true or false")
-
-    def number(self, key: str, default: D = _MISSING) -> float | D:
-        """Return a finite number."""
-        return self._typed(key, default, _is_number, "a finite number")
-
-    def whole(self, key: str, default: D = _MISSING) -> int | D:
-        """Return a whole number."""
-        return self._typed(key, default, _is_whole, "a whole number")
-
-    def wholes(self, key: str) -> tuple[int, ...]:
-        """Return a list of whole numbers, as a tuple."""
-        return tuple(self._typed(key, _MISSING, _listed(_is_whole), "a list of whole numbers"))
-
-    def numbers(self, key: str, *words: str) -> tuple[Any, ...]:
-        """Return a list of finite numbers, as a tuple; ``words`` may stand among them."""
-        fits = _listed(_any_where(lambda value: _is_number(value) or value in words))
-        return tuple(self._typed(key, _MISSING, fits, "a list of finite numbers"))
-
-    def mapping(self, key: str, default: D = _MISSING) -> Mapping[str, Any] | D:
-        """Return a mapping, as it is."""
-        return self._typed(key, default, _is_mapping, "a mapping")
-
-    def items(self, key: str) -> tuple[Any, ...]:
-        """Return a list of anything, as a tuple."""
-        return tuple(self._typed(key, _MISSING, _listed(_any_where(lambda value: True)), "a list"))
-
-    def mappings(self, key: str) -> tuple[Mapping[str, Any], ...]:
-        """Return a list of mappings, as a tuple."""
-        return tuple(self._typed(key, _MISSING, _listed(_is_mapping), "a list of mappings"))
-
-    def names(self) -> tuple[str, ...]:
-        """Return the names of all fields."""
-        return tuple(self._document)
-
-    def fields(self, key: str) -> Fields:
-        """Return the fields of a mapping within this one."""
-        return Fields(self.mapping(key), f"{self.what}, {key}", self.error)
+    def checked(self, key: str, fits: Callable[[Any], bool], words: str) -> Any:
+        """Return the field ``key`` if it fits, which is to be ``words``."""
+        value = self.value(key, _MISSING)
+        if value is _MISSING:
+            raise self.error(f"{self.what}: {key} is missing; it must be {words}")
+        if not fits(value):
+            raise self.error(f"{self.what}: {key} is {_shown(value)}; it must be {words}")
+        return value
 
     def value(self, key: str, default: Any = None) -> Any:
         """Return whatever is there."""
@@ -360,52 +330,46 @@ class Fields:
                 f"{self.what}: there is no {_shown(unknown[0])}; it has {', '.join(sorted(self._asked))}"
             )
 
-    def _typed(self, key: str, default: D, fits: Callable[[object], TypeGuard[T]], kind: str) -> T | D:
-        value = self.value(key, default)
-        if value is _MISSING:
-            raise self.error(f"{self.what}: {key} is missing; it must be {kind}")
-        if value is default:
-            return default
-        if not fits(value):
-            raise self.error(f"{self.what}: {key} is {_shown(value)}; it must be {kind}")
-        return value
 
-
-def _any_where(holds: Callable[[Any], bool]) -> Callable[[object], TypeGuard[Any]]:
-    def fits(value: object) -> TypeGuard[Any]:
-        return holds(value)
-
-    return fits
-
-
-def _is_text(value: object) -> TypeGuard[str]:
+def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _is_truth(value: object) -> TypeGuard[bool]:
-    return isinstance(value, bool)
-
-
-def _is_mapping(value: object) -> TypeGuard[Mapping[str, Any]]:
+def _is_mapping(value: object) -> bool:
     return isinstance(value, Mapping)
 
 
-def _is_number(value: object) -> TypeGuard[float]:
+def _is_number(value: object) -> bool:
     # Compared, because a whole number of Python may be too large to be converted; false for NaN.
     if not isinstance(value, int | float) or isinstance(value, bool):
         return False
     return abs(value) <= sys.float_info.max
 
 
-def _is_whole(value: object) -> TypeGuard[int]:
+def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _listed(fits: Callable[[object], TypeGuard[T]]) -> Callable[[object], TypeGuard[Sequence[T]]]:
-    def fit(value: object) -> TypeGuard[Sequence[T]]:
-        return isinstance(value, list | tuple) and all(map(fits, value))
+def _listed(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list | tuple) and all(map(fits, value))
 
-    return fit
+
+# The types of plain data: what is one, and how messages call it.
+_KINDS: Mapping[Any, tuple[Callable[[Any], bool], str]] = {
+    bool: (lambda value: isinstance(value, bool), "true or false"),
+    int: (_is_whole, "a whole number"),
+    float: (_is_number, "a finite number"),
+    str: (_is_text, "text"),
+    tuple[str, ...]: (_listed(_is_text), "a list of texts"),
+    tuple[int, ...]: (_listed(_is_whole), "a list of whole numbers"),
+    tuple[float, ...]: (
+        _listed(lambda value: _is_number(value) or value == _INFINITY),
+        "a list of finite numbers",
+    ),
+    tuple[int | None, ...]: (_listed(lambda value: True), "a list"),
+    Mapping[str, Any]: (_is_mapping, "a mapping"),
+    tuple[Mapping[str, Any], ...]: (_listed(_is_mapping), "a list of mappings"),
+}
 
 
 def _shown(value: object) -> str:
@@ -421,19 +385,6 @@ _SPELLINGS: dict[Any, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {}
 
 # The fields of classes and their types, cached because resolving them is slow.
 _FIELDS: dict[type, tuple[tuple[attrs.Attribute[Any], Any], ...]] = {}
-
-_ASKED: Mapping[Any, Callable[[Fields, str], Any]] = {
-    bool: Fields.truth,
-    int: Fields.whole,
-    float: Fields.number,
-    str: Fields.text,
-    tuple[str, ...]: Fields.texts,
-    tuple[int, ...]: Fields.wholes,
-    tuple[float, ...]: Fields.numbers,
-    tuple[int | None, ...]: Fields.items,
-    Mapping[str, Any]: Fields.mapping,
-    tuple[Mapping[str, Any], ...]: Fields.mappings,
-}
 
 
 def spelled(kind: Any, write: Callable[[Any], Any], read: Callable[[Any], Any]) -> None:
@@ -500,7 +451,7 @@ def _accepted(make: Callable[[], T], what: str, error: type[DpkitError]) -> T:
     """Return what ``make`` returns; its error becomes one about the document."""
     try:
         return make()
-    except (TypeError, ValueError, DpkitError) as cause:
+    except (TypeError, ValueError, OverflowError, DpkitError) as cause:
         raise error(f"{what}: {cause}") from cause
 
 
@@ -513,7 +464,9 @@ def _fields_of(kind: type) -> tuple[tuple[attrs.Attribute[Any], Any], ...]:
 
 def _plain(value: Any, declared: Any) -> Any:
     kind = _not_none(declared)
-    if value is None or kind in _ASKED:
+    if kind == tuple[float, ...] and value is not None:
+        return [_INFINITY if number == math.inf else number for number in value]
+    if value is None or kind in _KINDS:
         return thawed(value)
     if kind in _SPELLINGS:
         return _SPELLINGS[kind][0](value)
@@ -528,18 +481,19 @@ def _field(fields: Fields, name: str, declared: Any) -> Any:
     kind = _not_none(declared)
     if kind is not declared and fields.value(name, _MISSING) is None:
         return None
-    if kind in _ASKED:
-        return _ASKED[kind](fields, name)
+    if kind in _KINDS:
+        return fields.read(name, kind)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return fields.choice(name, kind)
+        values = [member.value for member in kind]
+        return kind(fields.checked(name, values.__contains__, f"one of {', '.join(map(str, values))}"))
     what = f"{fields.what}, {name}"
     if get_origin(kind) is tuple:
-        items = enumerate(fields.mappings(name), 1)
+        items = enumerate(fields.read(name, tuple[Mapping[str, Any], ...]), 1)
         return tuple(_inner(item, get_args(kind)[0], f"{what}, item {i}", fields.error) for i, item in items)
     if get_origin(kind) is Mapping:
-        inner = fields.fields(name)
-        return {key: _field(inner, key, get_args(kind)[1]) for key in inner.names()}
-    return _inner(fields.mapping(name), kind, what, fields.error)
+        inner = Fields(fields.checked(name, *_KINDS[Mapping[str, Any]]), what, fields.error)
+        return {key: _field(inner, key, get_args(kind)[1]) for key in inner.rest()}
+    return _inner(fields.checked(name, *_KINDS[Mapping[str, Any]]), kind, what, fields.error)
 
 
 def _inner(document: Mapping[str, Any], kind: Any, what: str, error: type[DpkitError]) -> Any:

@@ -12,7 +12,7 @@ from dpkit_core.data.schema import Column, Schema
 from dpkit_core.errors import InvalidLedger
 from dpkit_core.files.documents import as_document, from_document, spelled
 from dpkit_core.privacy.budget import Budget
-from dpkit_core.privacy.filters import Basic, Filter, Ticks, filter_from_document
+from dpkit_core.privacy.filters import Basic, Filter, Ticks, filter_from_document, filter_to_document
 from dpkit_core.text import number_of
 from dpkit_core.validators import frozen_tuple
 
@@ -120,7 +120,7 @@ class Account:
         return from_document(cls, facts, f"account {name}", InvalidLedger, name=name)
 
 
-spelled(Filter, lambda measure: measure.to_document(), filter_from_document)
+spelled(Filter, filter_to_document, filter_from_document)
 
 
 def found_by(column: str, release: str) -> str:

@@ -28,7 +28,7 @@ from dpkit_core.ledger.entries import OUTCOMES, Charge, Entry, Settlement
 from dpkit_core.ledger.store import InDoubt, MemoryStore, Store, Transaction
 from dpkit_core.plugins.registry import load_target
 from dpkit_core.plugins.resources import find_resource, require_resource
-from dpkit_core.privacy.filters import Ticks, add
+from dpkit_core.privacy.filters import Ticks, add, filter_to_document
 from dpkit_core.release.certificate import Witness
 
 FORMAT = "dpkit-ledger"
@@ -465,7 +465,7 @@ class Ledger:
             entry.charge,
             entry.sequence,
             entry.hash,
-            account.measure.to_document(),
+            filter_to_document(account.measure),
             entry.ticks,
             account.limits,
         )

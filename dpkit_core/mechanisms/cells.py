@@ -268,16 +268,12 @@ def private_cells(
         noisy = meter.gaussian(counts, sensitivity=sensitivity, noise_multiplier=multiplier)
         return list(noisy[: len(columns)])
 
-    roots = SPLIT if bounded else octaves().size - 1
+    roots, steps = (SPLIT, BOUNDED_STEPS) if bounded else (octaves().size - 1, UNBOUNDED_STEPS)
     edges = [octaves() if interval is None else _between(*interval) for interval in bounds]
     first = released(edges, [np.arange(roots) for _ in columns], roots, noise_multiplier)
     noise = noise_multiplier * sensitivity * meter.inflation
-    steps = BOUNDED_STEPS if bounded else UNBOUNDED_STEPS
     finer = _of_steps(noise_multiplier, steps)
-    if bounded:
-        weights, found = [_smoothed(counts, noise) for counts in first], [True] * len(columns)
-    else:
-        weights, found = _ranges(first, noise)
+    weights, found = _of_bounded(first, noise) if bounded else _ranges(first, noise)
     sure = level(RUNS * max(len(columns), 1))
     enough = [
         _Enough.of(*column, noise, finer * sensitivity * meter.inflation, sure)
@@ -386,7 +382,8 @@ def _count(
         ordered = np.sort(block.y if column is None else block.X[:, column])
         reaching = np.searchsorted(ordered, between, side="right")
         row = np.zeros(cells, dtype=np.int64)
-        row[: chosen.size] = np.diff(reaching, prepend=0, append=ordered.size)[chosen]
+        reaching = np.concatenate([[0], reaching, [ordered.size]])
+        row[: chosen.size] = reaching[chosen + 1] - reaching[chosen]
         rows.append(row)
     return np.array(rows, dtype=np.int64)
 
@@ -395,6 +392,11 @@ def _between(lower: float, upper: float) -> Vector:
     ranks = np.arange(SPLIT + 1) / SPLIT
     # Rounding can turn neighbors around, and a search in what is not sorted depends on the records before.
     return np.sort(lower * (1 - ranks) + upper * ranks)
+
+
+def _of_bounded(counts: Sequence[Vector], noise: float) -> tuple[list[Vector], list[bool]]:
+    """Return weights of all cells of each column, between whose bounds they are."""
+    return [_smoothed(each, noise) for each in counts], [True] * len(counts)
 
 
 def _ranges(counts: Sequence[Vector], noise: float) -> tuple[list[Vector], list[bool]]:

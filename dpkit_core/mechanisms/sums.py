@@ -45,8 +45,7 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import attrs
 import numpy as np
@@ -54,7 +53,7 @@ import numpy.typing as npt
 
 from dpkit_core.arrays import Booleans, Integers
 from dpkit_core.data.kept import Placed
-from dpkit_core.data.sums import State, Sum
+from dpkit_core.data.sums import Sliceable, State, Sum
 from dpkit_core.errors import Unsuitable
 from dpkit_core.noise.randomness import Coins
 from dpkit_core.noise.sampler import SCALE_LIMIT
@@ -64,6 +63,8 @@ from dpkit_core.privacy.events import Gaussian, NonSphericalGaussian, PoissonSam
 
 if TYPE_CHECKING:
     from dpkit_core.arrays import Matrix, Vector
+
+T = TypeVar("T", bound=Sliceable)
 
 Sums: TypeAlias = Gaussian | NonSphericalGaussian | PoissonSampled
 """What a round of noisy sums is recorded as; sampled is a Gaussian."""
@@ -91,7 +92,7 @@ def sums_event(
     rate: float = 1.0,
     alike: Sequence[bool] | None = None,
 ) -> Sums:
-    """Return the event of one round, as ``Meter.sums`` records it.
+    """Return the event of one round, as ``Meter.kept_sums`` records it.
 
     Parameters
     ----------
@@ -171,7 +172,7 @@ def quantize(values: Vector, limit: float, units: int) -> Integers:
     >>> quantize(np.array([-9.0, 0.3, 1e-9]), limit=0.5, units=2**15).tolist()
     [-32768, 19660, 0]
     """
-    return np.trunc(np.clip(values * (units / limit), -units, units)).astype(np.int64)
+    return np.minimum(np.maximum(values * (units / limit), -units), units).astype(np.int64)
 
 
 def group_sums(
@@ -233,36 +234,6 @@ def tick_costs(contributions: Sequence[npt.NDArray[np.int64]], event: Sums) -> I
     return np.ceil(np.minimum(total, 2.0**61)).astype(np.int64)
 
 
-def sampled_sums(
-    rng: np.random.Generator,
-    contributions: Sequence[npt.NDArray[np.int64]],
-    groups: npt.NDArray[np.integer],
-    event: Sums,
-    *,
-    admit: Callable[[Integers], Booleans] | None = None,
-) -> Integers:
-    """Return the exact sums of one round over a fresh sample, shape (coordinates, groups).
-
-    Parameters
-    ----------
-    rng
-        Source of coins.
-    contributions
-        For each coordinate, whole numbers of shape (n,), or () where all records contribute the same.
-    groups
-        Group of each record, shape (n,).
-    event
-        Of the round.
-    admit
-        Says, of costs in ticks, who takes part; all within the limits by default.
-    """
-    *_, rate = noise_of(event)
-    active = _active(contributions, groups, event, admit)
-    coins = coins_of(event, rng)
-    taken = np.flatnonzero(active if coins is None else active & _heads(coins, 0, groups.size, rate))
-    return _sums(contributions, groups, taken, event)
-
-
 def with_noise(event: Sums, noisy: Callable[[int, int], Integers]) -> Matrix:
     """Return the sums of a round with its noise, shape (coordinates, groups).
 
@@ -278,47 +249,36 @@ def with_noise(event: Sums, noisy: Callable[[int, int], Integers]) -> Matrix:
 def _sums(
     contributions: Sequence[npt.NDArray[np.int64]],
     groups: npt.NDArray[np.integer],
-    taken: npt.NDArray[np.intp],
+    taken: Booleans,
     event: Sums,
 ) -> Integers:
     """Return the sums over the records that are taken."""
     *_, shape, _ = noise_of(event)
-    where = groups[taken].astype(np.intp)
+    those = slice(None) if taken.all() else np.flatnonzero(taken)
+    where = groups[those].astype(np.intp)
     result = np.empty(shape, np.int64)
     for j, column in enumerate(contributions):
         if column.ndim == 0:
             result[j] = np.bincount(where, minlength=shape[1]) * int(column)
         else:
-            result[j] = group_sums(column[taken], where, shape[1])
+            result[j] = group_sums(column[those], where, shape[1])
     return result
 
 
-#: What records contribute to which groups, of what is kept of them, as for ``Meter.sums``.
+#: What records contribute to which groups, of what is kept of them, as for ``Meter.kept_sums``.
 Contributed: TypeAlias = Callable[[State], tuple[Sequence[npt.ArrayLike], npt.NDArray[np.integer]]]
 
 
-def sum_of(of: Contributed[State], event: Sums, limits: Sequence[int]) -> Sum[State]:
-    """Return the exact sums of a round over all records within the limits, and two rows of counts.
-
-    The first entry of the one row counts the records, that of the other what is wrong with their rows. For a
-    round that is neither sampled nor filtered: there a record's share depends on it alone.
-    """
-    return _sum(partial(_shares, of=of, event=event, limits=tuple(limits)), event, limits)
-
-
-def _sum(shares: Callable[[State], Integers], event: Sums, limits: Sequence[int]) -> Sum[State]:
-    *_, shape, _ = noise_of(event)
-    return Sum(shares, (shape[0] + 2, shape[1]), bound=max(1, *limits))
-
-
 @attrs.frozen(eq=False)
-class RoundElsewhere(Generic[State]):
-    """A round that is sampled or filtered, where the records are.
+class PlacedRound(Generic[State]):
+    """A round over what is kept of records, wherever they are.
 
     Attributes
     ----------
-    of, event, limits
-        As for ``sum_of``.
+    of
+        What the records contribute, and to which groups.
+    event, limits
+        Of the round.
     coins
         Of the sample; None where all records are in it.
     account
@@ -328,76 +288,79 @@ class RoundElsewhere(Generic[State]):
     of: Contributed[State]
     event: Sums
     limits: tuple[int, ...]
-    coins: Coins | None
-    account: tuple[int, int] | None
+    coins: Coins | None = None
+    account: tuple[int, int] | None = None
+
+    @property
+    def needs_places(self) -> bool:
+        """Whether who takes part depends on more than the record; else its share is a function of it."""
+        return self.coins is not None or self.account is not None
 
     @property
     def sum(self) -> Sum[Placed[State]]:
-        """What is added up, as ``sum_of`` says, before the round is charged."""
-        return _sum(self._shares, self.event, self.limits)
+        """The exact sums over who takes part, and two rows of counts, before the round is charged.
+
+        The first entry of the one row counts the records, that of the other what is wrong with their rows.
+        """
+        return self._sum(self._share)
+
+    @property
+    def sum_without_places(self) -> Sum[State]:
+        """The same of a round that needs no places."""
+        return self._sum(self._share_without_places)
 
     def charged(self, placed: Placed[State]) -> Placed[State]:
         """Return the same records when their accounts have paid for the round."""
-        rows = _rows(placed.kept, self.of, self.event, self.limits)
-        if rows is None or self.account is None:
-            return placed
-        number, _ = self.account
-        after: list[Integers] = []
-        _active(*rows, self.event, partial(self._admit, placed, after))
-        return attrs.evolve(placed, spent={**placed.spent, number: after[0]})
+        return self.played(placed)[1]
 
-    def _shares(self, placed: Placed[State]) -> Integers:
-        admit = None if self.account is None else partial(self._admit, placed, [])
-        coins = None
+    def played(self, placed: Placed[State]) -> tuple[Integers, Placed[State]]:
+        """Return what ``sum`` adds up of some records, and them when their accounts have paid."""
+        *_, shape, rate = noise_of(self.event)
+        result = np.zeros((shape[0] + 2, shape[1]), np.int64)
+        result[-2, 0] = len(placed)
+        given, groups = self.of(placed.kept)
+        columns = [np.asarray(column) for column in given]
+        if not (
+            _are_rows(columns, groups, len(placed), shape[1]) and _is_round(columns, self.limits, self.event)
+        ):
+            result[-1, 0] = 1
+            return result, placed
+        active = _within(columns, groups, self.event)
+        if self.account is not None:  # which can only let fewer take part
+            number, limit = self.account
+            costs = np.broadcast_to(tick_costs(columns, self.event), groups.shape)
+            solvent, spent = admitted(placed.account(number), costs, limit)
+            active = active & solvent
+            placed = attrs.evolve(placed, spent={**placed.spent, number: spent})
         if self.coins is not None:
-            coins = _heads(self.coins, placed.start, len(placed), noise_of(self.event)[3])
-        return _shares(placed.kept, self.of, self.event, self.limits, admit=admit, coins=coins)
+            active = active & _heads(self.coins, placed.start, len(placed), rate)
+        result[:-2] = _sums(columns, groups, active, self.event)
+        return result, placed
 
-    def _admit(self, placed: Placed[State], after: list[Integers], costs: Integers) -> Booleans:
-        assert self.account is not None
-        number, limit = self.account
-        active, spent = admitted(placed.account(number), costs, limit)
-        after.append(spent)
-        return active
+    def _sum(self, share: Callable[[T], Integers]) -> Sum[T]:
+        *_, shape, _ = noise_of(self.event)
+        return Sum(share, (shape[0] + 2, shape[1]), bound=max(1, *self.limits))
 
+    def _share(self, placed: Placed[State]) -> Integers:
+        return self.played(placed)[0]
 
-def _shares(
-    state: State,
-    of: Contributed[State],
-    event: Sums,
-    limits: Sequence[int],
-    *,
-    admit: Callable[[Integers], Booleans] | None = None,
-    coins: Booleans | None = None,
-) -> Integers:
-    *_, shape, _ = noise_of(event)
-    result = np.zeros((shape[0] + 2, shape[1]), np.int64)
-    result[-2, 0] = len(state)
-    rows = _rows(state, of, event, limits)
-    if rows is None:
-        result[-1, 0] = 1
-        return result
-    columns, groups = rows
-    active = _active(columns, groups, event, admit)
-    taken = np.flatnonzero(active if coins is None else active & coins)
-    result[:-2] = _sums(columns, groups, taken, event)
-    return result
+    def _share_without_places(self, state: State) -> Integers:
+        return self._share(Placed(state, 0))
 
 
-def _rows(
-    state: State, of: Contributed[State], event: Sums, limits: Sequence[int]
-) -> tuple[list[npt.NDArray[Any]], npt.NDArray[np.integer]] | None:
-    """Return what records contribute to which groups; None unless they are rows of the round."""
-    given, groups = of(state)
-    columns = [np.asarray(column) for column in given]
-    wrong = wrong_rows(columns, groups, len(state), noise_of(event)[2][1])
-    return None if wrong or not is_round(columns, limits, event) else (columns, groups)
-
-
-def is_round(columns: Sequence[npt.NDArray[Any]], limits: Sequence[int], event: Sums) -> bool:
-    """Return whether ``event`` is that of a round with these limits."""
+def has_limits(event: Sums, limits: Sequence[int]) -> bool:
+    """Return whether ``event`` may be that of a round with these limits, one for each coordinate."""
     try:
-        multipliers, _, (coordinates, groups), rate = noise_of(event)
+        _, _, (coordinates, _), _ = noise_of(event)
+    except ValueError:
+        return False
+    return coordinates == len(limits) > 0 and all(1 <= limit <= LARGEST_LIMIT for limit in limits)
+
+
+def _is_round(columns: Sequence[npt.NDArray[Any]], limits: Sequence[int], event: Sums) -> bool:
+    """Return whether ``event`` is that of a round with these limits, over what the columns hold."""
+    multipliers, _, (_, groups), rate = noise_of(event)
+    try:
         expected = sums_event(
             multipliers,
             event.neighboring,
@@ -408,46 +371,36 @@ def is_round(columns: Sequence[npt.NDArray[Any]], limits: Sequence[int], event: 
         )
     except (Unsuitable, ValueError, TypeError):
         return False
-    within = all(1 <= limit <= LARGEST_LIMIT for limit in limits)
-    return within and coordinates == len(columns) == len(limits) and same_event(expected, event)
+    return len(columns) == len(limits) and same_event(expected, event)
 
 
-def wrong_rows(
+def _are_rows(
     columns: Sequence[npt.NDArray[Any]], groups: npt.NDArray[np.integer], records: int, count: int
-) -> str | None:
-    """Return what is wrong with the rows of a round over so many records and groups; None if nothing is."""
+) -> bool:
+    """Return whether there is a row for each record, of whole numbers, in one of so many groups."""
     shapes = [groups.shape, *(column.shape for column in columns if column.ndim)]
-    if any(shape != (records,) for shape in shapes):
-        return "without one row for each record that has arrived"
-    if groups.dtype.kind not in "iu" or any(column.dtype.kind not in "iu" for column in columns):
-        return "of other than whole numbers, which rounding would change"
-    if groups.size and not 0 <= int(groups.min()) <= int(groups.max()) < count:
-        return "over other groups than those of the event"
-    return None
+    whole = all(each.dtype.kind in "iu" for each in (groups, *columns))
+    known = groups.size == 0 or 0 <= int(groups.min()) <= int(groups.max()) < count
+    return whole and known and all(shape == (records,) for shape in shapes)
 
 
-def _active(
-    contributions: Sequence[npt.NDArray[np.int64]],
-    groups: npt.NDArray[np.integer],
-    event: Sums,
-    admit: Callable[[Integers], Booleans] | None,
+def _within(
+    contributions: Sequence[npt.NDArray[np.int64]], groups: npt.NDArray[np.integer], event: Sums
 ) -> Booleans:
-    records = groups.size
-    if event.neighboring is Neighboring.REPLACE_ONE:
-        multipliers, sensitivities, *_ = noise_of(event)
+    """Return which records contribute no more than the limits, and cost no more than a round may."""
+    multipliers, sensitivities, *_ = noise_of(event)
+    add_remove, widening = event.neighboring is Neighboring.ADD_OR_REMOVE_ONE, 1.0
+    if not add_remove:
         widening = math.sqrt(_inflation(multipliers, [column.ndim == 0 for column in contributions]))
-        within = np.ones(records, dtype=np.bool_)
-        for column, sensitivity in zip(contributions, sensitivities, strict=True):
-            limit = round(sensitivity / widening)
+    limits = [round(sensitivity / widening) for sensitivity in sensitivities]
+    within = np.ones(groups.size, dtype=np.bool_)
+    for column, limit in zip(contributions, limits, strict=True):
+        if column.size and not -limit <= column.min() <= column.max() <= limit:
             within &= (-limit <= column) & (column <= limit)
-        return within
-    costs: Integers = np.broadcast_to(tick_costs(contributions, event), (records,))
-    within = costs <= TICKS
-    _, sensitivities, *_ = noise_of(event)
-    for column, sensitivity in zip(contributions, sensitivities, strict=True):  # which is the limit here
-        within = within & (-int(sensitivity) <= column) & (column <= int(sensitivity))
-    # An accountant that is mistaken can only let fewer take part.
-    return within if admit is None else within & admit(costs)
+    # What is computed of a cost grows with magnitudes, so that none within the limits costs more than these.
+    if add_remove and tick_costs([np.array(limit) for limit in limits], event) > TICKS:
+        within &= tick_costs(contributions, event) <= TICKS
+    return within
 
 
 def _inflation(multipliers: Sequence[float], alike: Sequence[bool]) -> float:

@@ -20,9 +20,9 @@ from dpkit_core.data.engine import Engine
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import CannotCompose, InvalidOption
 from dpkit_core.pipeline.choose import AUTO, FALLBACK, chosen_k
-from dpkit_core.pipeline.parts import Assembly, make_engine, make_part, require_type
+from dpkit_core.pipeline.parts import Assembly, Wanted, make_engine, make_part, require_type
 from dpkit_core.pipeline.plan import Plan
-from dpkit_core.pipeline.planner import DEFAULT_SELECT_SHARE, Wanted, make_plan
+from dpkit_core.pipeline.planner import DEFAULT_SELECT_SHARE, make_plan
 from dpkit_core.pipeline.policy import Policy
 from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.plugins.registry import Registry
@@ -102,7 +102,6 @@ class Pipeline:
             if share is not None:
                 require_type(name, share, numbers.Real, f"give a number between 0 and 1, such as {example}")
         require_type("batches", batches, numbers.Integral, "give a whole number of at least 1")
-        where = None if engine is None else make_engine(engine)
         wanted = Wanted(
             self.assembly,
             schema,
@@ -112,7 +111,7 @@ class Pipeline:
             batches=batches,
             evaluate=evaluate,
             in_sample=in_sample,
-            engine=where,
+            engine=None if engine is None else make_engine(engine),
         )
 
         def planned(k: int | None, assembly: Assembly = self.assembly) -> Plan:

@@ -25,35 +25,31 @@ asked for is in the notes of the exception, which ``--debug`` shows.
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from itertools import accumulate, pairwise
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 
 from dpkit_core.arrays import Integers
-from dpkit_core.data.kept import Kept, KeptElsewhere, KeptHere
-from dpkit_core.data.sums import State
+from dpkit_core.data.kept import PIECE, Kept, KeptElsewhere, KeptHere, Placed
+from dpkit_core.data.sums import State, pieces
 from dpkit_core.errors import EngineFailed, PlanViolation
 from dpkit_core.mechanisms.sums import (
-    LARGEST_LIMIT,
     Contributed,
-    RoundElsewhere,
+    PlacedRound,
     Sums,
     coins_of,
-    is_round,
+    has_limits,
     noise_of,
-    sampled_sums,
-    sum_of,
     with_noise,
-    wrong_rows,
 )
 from dpkit_core.noise.foreign import Lent
 from dpkit_core.noise.joint import Joint
@@ -62,7 +58,7 @@ from dpkit_core.noise.sampler import GRID_LIMIT, Sampler, finite, gaussian_grid
 from dpkit_core.noise.selection import LAZY_FROM, select
 from dpkit_core.pipeline.confine import require_nobody_at_work
 from dpkit_core.pipeline.window import Block, Call, Lending, Opened, Window
-from dpkit_core.privacy.accounts import PrecisionAccounts, limit_of
+from dpkit_core.privacy.accounts import limit_of
 from dpkit_core.privacy.budget import Neighboring, Sensitivity
 from dpkit_core.privacy.events import (
     Event,
@@ -71,7 +67,6 @@ from dpkit_core.privacy.events import (
     Gaussian,
     Laplace,
     PermuteAndFlip,
-    PoissonSampled,
     Repeated,
     expand,
     is_exact,
@@ -183,7 +178,7 @@ class StageMeter(Uncopyable):
         self._joint = joint
         spare = joint.spare if joint is not None and self._pending else 0
         self._spare = [[self._pending.pop().event for _ in range(_kinds(plan))] for _ in range(spare)]
-        self._accounts: dict[int, PrecisionAccounts] = {}
+        self._spent: dict[int, Integers] = {}  # in each filter, by every record that has arrived
         self._accounts_of: dict[int, list[tuple[int, int, object]]] = {}  # which rows, of what is kept
         self._screen: Callable[[Iterate], tuple[int, ...]] | None = None
         self._records: int | None = None
@@ -251,8 +246,8 @@ class StageMeter(Uncopyable):
     def arrive(self, records: int) -> None:
         """Say that so many more records have come, which are in all sums from now on."""
         self._records = (self._records or 0) + records
-        for accounts in self._accounts.values():
-            accounts.join(records)
+        for number, spent in self._spent.items():
+            self._spent[number] = np.concatenate([spent, np.zeros(records, dtype=np.int64)])
 
     def laplace(
         self, value: npt.ArrayLike, *, sensitivity: float, noise_multiplier: float
@@ -301,25 +296,6 @@ class StageMeter(Uncopyable):
         )
         return tuple(int(pick) for pick in picks)
 
-    def sums(
-        self,
-        contributions: Sequence[npt.ArrayLike],
-        groups: npt.NDArray[np.integer],
-        *,
-        limits: Sequence[int],
-        event: Sums,
-    ) -> npt.NDArray[np.float64]:
-        """As ``Meter.sums`` says."""
-        self._require_usable()
-        columns, groups = [np.asarray(column) for column in contributions], np.asarray(groups)
-        self._require_sums(columns, groups, limits, event)
-        accounts = self._accounts_of_next()
-        self._spend_sums(event, limits)
-        admit = None if accounts is None else accounts.admit
-        return self._with_noise(
-            event, lambda: sampled_sums(self._sampler.generator, columns, groups, event, admit=admit)
-        )
-
     def kept_sums(
         self,
         kept: Sequence[Kept[State]],
@@ -330,58 +306,79 @@ class StageMeter(Uncopyable):
     ) -> npt.NDArray[np.float64]:
         """As ``Meter.kept_sums`` says."""
         self._require_usable()
-        if len(kept) != 1 or not self._is_next(event, limits):
-            return self._sums_of_rows(kept, of, limits=limits, event=event)
-        step, sampled = self._next, isinstance(event, PoissonSampled)
-        if step is not None and step.filter is None and not sampled:
-            sums = self._checked(kept[0].sum(sum_of(of, event, limits)))
-            self._spend_sums(event, limits)
-            return self._with_noise(event, lambda: sums)
-        if not isinstance(kept[0], KeptElsewhere):
-            return self._sums_of_rows(kept, of, limits=limits, event=event)
-        return self._sums_elsewhere(kept[0], of, limits=limits, event=event)
-
-    def _sums_elsewhere(
-        self, kept: KeptElsewhere[State], of: Contributed[State], *, limits: Sequence[int], event: Sums
-    ) -> npt.NDArray[np.float64]:
-        """Return ``sums`` by coins and accounts that are where the records are."""
-        step = self._next
-        assert step is not None
-        account = None if step.filter is None else (step.place, limit_of(step.filter))
-        self._require_accounts(kept, 0, self._records or 0)
+        if not (is_exact(event) and has_limits(event, limits)):
+            self._refuse("asked for sums with other limits or coordinates than its event has", f"{event}")
+        if self._records is None:
+            self._refuse("asked for sums before any record arrived")
+        planned, account = self._next, None
+        if planned is not None and planned.filter is not None:
+            account = planned.place, limit_of(planned.filter)
+        self._spend(Draw(event, None, noise_of(event)[2]), by_sums=True)
+        self._arithmetic[SUMS_ARITHMETIC] = None
 
         def draw() -> Integers:
-            one = RoundElsewhere(of, event, tuple(limits), coins_of(event, self._sampler.generator), account)
-            sums = kept.placed.sum(one.sum)
-            if account is not None:
-                kept.placed.change(one.charged)
-            return self._checked(sums)
+            coins = coins_of(event, self._sampler.generator)
+            return self._sums(kept, PlacedRound(of, event, tuple(limits), coins, account))
 
-        self._spend_sums(event, limits)
         return self._with_noise(event, draw)
 
-    def _require_accounts(self, kept: object, start: int, stop: int) -> None:
+    def _sums(self, kept: Sequence[Kept[State]], round_: PlacedRound[State]) -> Integers:
+        """Return the exact sums of a round, wherever the records are, and charge their accounts."""
+        here = [each for each in kept if isinstance(each, KeptHere)]
+        if len(here) == len(kept):
+            return self._checked(self._sums_here(here, round_))
+        if len(kept) == 1 and not round_.needs_places:
+            return self._checked(kept[0].sum(round_.sum_without_places))
+        if len(kept) > 1 or not isinstance(kept[0], KeptElsewhere):
+            self._refuse("asked for sums that need the records in one place")
+        elsewhere = kept[0]
+        self._require_accounts(round_, elsewhere, 0, self._records or 0)
+        sums = elsewhere.placed.sum(round_.sum)
+        if round_.account is not None:
+            elsewhere.placed.change(round_.charged)
+        return self._checked(sums)
+
+    def _sums_here(self, kept: Sequence[KeptHere[State]], round_: PlacedRound[State]) -> Integers:
+        """Return the sums of a round over records in this process, whose accounts are here, too."""
+        records = self._records or 0
+        start = records - sum(each.records for each in kept)  # who came before contributes nothing
+        if start < 0:
+            self._refuse("asked for sums over more rows than records have arrived")
+        found = np.zeros(round_.sum.shape, dtype=np.int64)
+        for each in kept:
+            stop = start + each.records
+            self._require_accounts(round_, each, start, stop)
+            if round_.account is not None:
+                self._spent.setdefault(round_.account[0], np.zeros(records, dtype=np.int64))
+                each.hold()  # row i is the same record at every call
+            for piece in itertools.chain.from_iterable(pieces(state, PIECE) for state in each.states()):
+                part = slice(start, start + len(piece))
+                known = {number: spent[part] for number, spent in self._spent.items()}
+                share, paid = round_.played(Placed(piece, start, known))
+                found += share
+                for number, spent in paid.spent.items():
+                    self._spent[number][part] = spent
+                start = part.stop
+            if start != stop:
+                self._refuse("asked for sums over other rows than it keeps")
+        return found
+
+    def _require_accounts(self, round_: PlacedRound[Any], kept: object, start: int, stop: int) -> None:
         """Void the run if these records of a filter have had other rows of accounts, or others had these.
 
         What is kept once more may have another order, and elsewhere has accounts of its own.
         """
-        step = self._next
-        if step is None or step.filter is None:
+        if round_.account is None:
             return
-        mine, known = (start, stop, kept), self._accounts_of.setdefault(step.place, [])
+        mine, known = (start, stop, kept), self._accounts_of.setdefault(round_.account[0], [])
         found = [one for one in known if one[2] is kept or (start < one[1] and one[0] < stop)]
         if found and found != [mine]:
-            self._void(
+            self._refuse(
                 "asked for rounds of one filter over records that it keeps twice, or in other rows, where "
                 "one could pay by the account of another"
             )
-            self._raise_violation()
         if not found:
             known.append(mine)
-
-    def _spend_sums(self, event: Sums, limits: Sequence[int]) -> None:
-        self._spend(Draw(event, None, (len(limits), int(noise_of(event)[2][1]))), by_sums=True)
-        self._arithmetic[SUMS_ARITHMETIC] = None
 
     def _checked(self, found: Integers) -> Integers:
         """Return the sums of a round without their rows of counts, once these are as they should be."""
@@ -393,50 +390,11 @@ class StageMeter(Uncopyable):
         self._raise_violation()
         return np.array(exact)
 
-    def _is_next(self, event: Sums, limits: Sequence[int]) -> bool:
-        """Return whether the next round is this one."""
-        step = self._next
-        if step is None or not same_event(step.event, event):
-            return False
-        noise = event.event if isinstance(event, PoissonSampled) else event
-        within = len(limits) > 0 and all(1 <= limit <= LARGEST_LIMIT for limit in limits)
-        return within and len(getattr(noise, "shape", None) or ()) == 2
-
-    def _sums_of_rows(
-        self,
-        kept: Sequence[Kept[State]],
-        of: Contributed[State],
-        *,
-        limits: Sequence[int],
-        event: Sums,
-    ) -> npt.NDArray[np.float64]:
-        """Return ``sums`` of what all records contribute, those that came before included."""
-        here = [each for each in kept if isinstance(each, KeptHere)]
-        if len(here) < len(kept):
-            self._void("asked for sums that need the records in one place")
-            self._raise_violation()
-        filtered = self._next is not None and self._next.filter is not None
-        if filtered:
-            for each in here:
-                each.hold()  # row i is the same record at every call
-        columns, groups = _rows(here, of, len(limits))
-        before = (self._records or 0) - groups.size
-        if filtered:
-            ends = accumulate((sum(map(len, each.states())) for each in here), initial=before)
-            for each, (start, stop) in zip(here, pairwise(ends), strict=True):
-                self._require_accounts(each, start, stop)
-        if before > 0:
-            columns = [np.concatenate([np.zeros(before, np.int64), column]) for column in columns]
-            groups = np.concatenate([np.zeros(before, groups.dtype), groups])
-        return self.sums(columns, groups, limits=limits, event=event)
-
     def screen(self, iterate: Iterate, /) -> tuple[int, ...]:
         """As ``Meter.screen`` says."""
         self._require_usable()
         if self._screen is None:
-            self._void("showed an iterate where none was planned")
-            self._raise_violation()
-            return ()
+            self._refuse("showed an iterate where none was planned")
         return self._screen(iterate)
 
     def custom(self, event: Event, *, proof: str, arithmetic: str) -> AbstractContextManager[Sampler]:
@@ -592,8 +550,7 @@ class StageMeter(Uncopyable):
     def _require_alone(self) -> None:
         """Void the run where others hold records, and what is asked for is no sum that adds up over them."""
         if self._joint is not None:
-            self._void("asked, among several parties, for other than Gaussian noise on a sum")
-            self._raise_violation()
+            self._refuse("asked, among several parties, for other than Gaussian noise on a sum")
 
     def _spend_selections(
         self, scores: Scores, shape: tuple[int, ...], k: int, event: ExponentialMechanism | PermuteAndFlip
@@ -615,31 +572,6 @@ class StageMeter(Uncopyable):
         for _ in range(k):
             self._spend(Draw(event, scale, shape))
         return scale
-
-    def _require_sums(
-        self,
-        columns: Sequence[npt.NDArray[Any]],
-        groups: npt.NDArray[np.integer],
-        limits: Sequence[int],
-        event: Sums,
-    ) -> None:
-        """Void the run unless a round is asked for as its event says, with a row for each record."""
-        if not (is_exact(event) and is_round(columns, limits, event)):
-            self._void("asked for sums with other limits or coordinates than its event has", f"{event}")
-        elif self._records is None:
-            self._void("asked for sums before any record arrived")
-        elif (wrong := wrong_rows(columns, groups, self._records, noise_of(event)[2][1])) is not None:
-            self._void(f"asked for sums {wrong}")
-        self._raise_violation()
-
-    def _accounts_of_next(self) -> PrecisionAccounts | None:
-        """Return the accounts that the next planned event is filtered by; opened where it is the first."""
-        step = self._next
-        if step is None or step.filter is None:
-            return None
-        if step.place not in self._accounts:
-            self._accounts[step.place] = PrecisionAccounts(step.filter, self._records or 0)
-        return self._accounts[step.place]
 
     def _spend(self, draw: Draw, *, by_sums: bool = False) -> None:
         self._require_usable()
@@ -664,8 +596,7 @@ class StageMeter(Uncopyable):
     def _begin_block(self, event: Event, whose: str | None, arithmetic: str) -> None:
         """Record every event inside ``event``, and that a block draws their noise."""
         if not is_exact(event):
-            self._void("emitted an event of a class that is not the core's", f"emitted {event!r}")
-            self._raise_violation()
+            self._refuse("emitted an event of a class that is not the core's", f"emitted {event!r}")
         for single in expand((event,)):
             self._spend(Draw(single, None, (), whose))
         self._arithmetic[arithmetic] = None
@@ -697,10 +628,9 @@ class StageMeter(Uncopyable):
     def _require_usable(self) -> None:
         """Raise in another process than the stage's, where the same events would be spent again, or later."""
         if self._process != os.getpid():
-            self._void(
+            self._refuse(
                 "was forked, and what is released there would be in no certificate; draw in one process"
             )
-            self._raise_violation()
         if self._closed:
             raise PlanViolation(f"the meter of {self._stage} was used after its stage; draw while it runs")
 
@@ -708,6 +638,12 @@ class StageMeter(Uncopyable):
         """Keep the first violation, in words that hold nothing a part chose; the note is for its authors."""
         if self._violation is None:
             self._violation = (f"{self._stage} {what}. Nothing is released", note)
+
+    def _refuse(self, what: str, note: str = "") -> NoReturn:
+        """Void the run, and raise the first violation."""
+        self._void(what, note)
+        self._raise_violation()
+        raise AssertionError("a run is void without a violation")
 
     def _raise_violation(self) -> None:
         if self._parted is not None:
@@ -750,20 +686,3 @@ def _steps(events: Iterable[Event]) -> Iterator[_Step]:
             raise ValueError(f"{event} has a filter inside; plan Filtered on its own")
         else:
             yield from map(_Step, expand((event,)))
-
-
-def _rows(
-    kept: Sequence[KeptHere[State]], of: Contributed[State], coordinates: int
-) -> tuple[list[npt.NDArray[Any]], npt.NDArray[np.integer]]:
-    """Return what all records contribute, and to which groups, as ``StageMeter.sums`` takes it."""
-    parts = [of(state) for each in kept for state in each.states()]
-    if not parts:
-        return [np.zeros(0, np.int64)] * coordinates, np.zeros(0, np.uint8)
-    by_column = zip(*(columns for columns, _ in parts), strict=True)
-    columns = [_column([np.asarray(column) for column in columns]) for columns in by_column]
-    return columns, np.concatenate([groups for _, groups in parts])
-
-
-def _column(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    alike = all(part.ndim == 0 for part in parts) and len({int(part) for part in parts}) == 1
-    return parts[0] if alike else np.concatenate(parts)

@@ -13,11 +13,13 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import attrs
 
 from dpkit_core.data.engine import Engine
+from dpkit_core.data.schema import Schema
 from dpkit_core.errors import InvalidOption
 from dpkit_core.pipeline.policy import Policy
 from dpkit_core.plugins.promises import MOVING, PROTOCOLS, Iterating, Reading, is_supported, lacking, members
-from dpkit_core.plugins.registry import Registry, load_target
+from dpkit_core.plugins.registry import Registry, libraries_of, load_target
 from dpkit_core.plugins.resources import find_resource, resources
+from dpkit_core.privacy.budget import Budget
 from dpkit_core.protocols import (
     API,
     Accountant,
@@ -38,6 +40,9 @@ Component: TypeAlias = Scorer | TopKSelector | Regressor | Accountant
 
 C = TypeVar("C", bound=Component)
 C_co = TypeVar("C_co", bound=Component | Engine, covariant=True)
+
+#: How many features are selected by default.
+DEFAULT_K = 5
 
 _MISSING = object()
 _FACTORY: type[Any] = type(attrs.Factory(list))  # to a type checker, a function
@@ -64,6 +69,7 @@ class Part(Generic[C_co]):
             options_of(self.instance),
             _text(self.instance, "proof"),
             _text(self.instance, "reference"),
+            libraries_of(self.distribution),
         )
 
     @property
@@ -169,6 +175,32 @@ class Assembly:
             fits = () if self.regressor is None else forms_of(self.regressor.instance)
             return tuple(form for form in fits if form not in (*FORMS, BATCHES, ITERATES)) or FORMS
         return tuple(form for form in forms_of(self.scorer.instance) if form in FORMS)
+
+
+@attrs.frozen
+class Wanted:
+    """What a plan is asked for: parts, public facts, a budget, and the settings of ``Pipeline.plan``."""
+
+    assembly: Assembly
+    schema: Schema
+    budget: Budget
+    k: int | None
+    select_share: float
+    batches: int = attrs.field(converter=int)  # numpy has numbers of its own
+    evaluate: float | None = attrs.field(converter=attrs.converters.optional(float))
+    in_sample: float | None = attrs.field(converter=attrs.converters.optional(float))
+    engine: Part[Engine] | None
+
+    @property
+    def nearest_k(self) -> int:
+        """How many features the regressor gets, by the nearest k that is right: parts have reasons, too.
+
+        All where nothing selects before it fits.
+        """
+        features = len(self.schema.features)
+        if self.assembly.selector is None or self.assembly.iteration is not None:
+            return features
+        return min(DEFAULT_K if self.k is None else max(self.k, 1), features)
 
 
 FORMS = ("dense", "sparse", "streamed")

@@ -10,7 +10,6 @@ planning does not stand for. If the events come out differently, the file is ref
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,15 @@ from dpkit_core._version import __version__
 from dpkit_core.data.engine import Engine
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import InvalidRelease
-from dpkit_core.files.documents import Fields, as_document, from_document, read_toml, require_version, to_toml
+from dpkit_core.files.documents import (
+    Fields,
+    as_document,
+    first_difference,
+    from_document,
+    read_toml,
+    require_version,
+    to_toml,
+)
 from dpkit_core.files.writing import write_whole
 from dpkit_core.pipeline.compose import Pipeline, compose
 from dpkit_core.pipeline.forecasts import StageForecast
@@ -161,7 +168,7 @@ def plan_from_document(document: Mapping[str, Any], what: str, *, report: Callab
     """Return the plan that ``plan_document`` wrote; ``what`` is its name, and the rest as ``read_plan``."""
     fields = Fields(document, what, InvalidRelease)
     fields.value("format")
-    require_version(fields.what, fields.whole("format_version"), FORMAT_VERSION, InvalidRelease)
+    require_version(fields.what, fields.read("format_version", int), FORMAT_VERSION, InvalidRelease)
     saved = from_document(_SavedPlan, fields.rest(), fields.what, InvalidRelease)
     plan = _plan_in(saved)
     engines = []
@@ -247,12 +254,6 @@ def _brief(event: Mapping[str, Any]) -> str:
     return f"{event.get('type')} of the {event.get('stage')} ({facts})"
 
 
-def _agree(a: object, b: object) -> bool:
+def _agree(one: object, other: object) -> bool:
     """Return whether plain data agree, numbers up to what another machine's exp and log may change."""
-    if isinstance(a, float) and isinstance(b, float):
-        return math.isclose(a, b, rel_tol=RELATIVE_TOLERANCE)
-    if isinstance(a, Mapping) and isinstance(b, Mapping):
-        return a.keys() == b.keys() and all(_agree(a[key], b[key]) for key in a)
-    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
-        return len(a) == len(b) and all(map(_agree, a, b))
-    return bool(a == b)
+    return first_difference(one, other, tolerance=RELATIVE_TOLERANCE) is None

@@ -20,7 +20,6 @@ from typing import Any, cast
 
 import attrs
 
-from dpkit_core.data.engine import Engine
 from dpkit_core.data.schema import Schema
 from dpkit_core.data.sides import key_of
 from dpkit_core.errors import (
@@ -42,7 +41,7 @@ from dpkit_core.pipeline.evaluate import (
     planned_afterwards,
     planned_evaluation,
 )
-from dpkit_core.pipeline.parts import Assembly, Component, Iteration, Part, Stage, make_part
+from dpkit_core.pipeline.parts import Assembly, Component, Iteration, Part, Stage, Wanted, make_part
 from dpkit_core.pipeline.plan import Plan, events_of
 from dpkit_core.pipeline.policy import Policy
 from dpkit_core.pipeline.runner import run
@@ -68,71 +67,27 @@ from dpkit_core.release.release import Release
 from dpkit_core.release.signing import unsigned
 from dpkit_core.text import number_of
 
-DEFAULT_K = 5
 DEFAULT_SELECT_SHARE = 0.05  # DPKendall, section 4: 5% for the selection, the rest for the regression
 SCORE_SHARE = 0.1  # of the selection's budget, for a scorer that needs a private number first
 LARGEST_SCALE = 1024.0  # far more than joint composition saves
 
 
-@attrs.frozen
-class Wanted:
-    """What a plan is asked for: parts, public facts, a budget, and the settings of ``Pipeline.plan``."""
-
-    assembly: Assembly
-    schema: Schema
-    budget: Budget
-    k: int | None
-    select_share: float
-    batches: int = attrs.field(converter=int)  # numpy has numbers of its own
-    evaluate: float | None = attrs.field(converter=attrs.converters.optional(float))
-    in_sample: float | None = attrs.field(converter=attrs.converters.optional(float))
-    engine: Part[Engine] | None
-
-    @property
-    def nearest_k(self) -> int:
-        """How many features the regressor gets, by the nearest k that is right: parts have reasons, too.
-
-        All where nothing selects before it fits.
-        """
-        features = len(self.schema.features)
-        if self.assembly.selector is None or self.assembly.iteration is not None:
-            return features
-        return min(DEFAULT_K if self.k is None else max(self.k, 1), features)
-
-
 def make_plan(wanted: Wanted) -> Plan:
     """Return the plan, or raise ``CannotCompose`` with every problem."""
-    assembly, schema, batches = wanted.assembly, wanted.schema, wanted.batches
+    assembly, schema = wanted.assembly, wanted.schema
     named = _named_accountant(assembly, schema.neighboring)
-    of_k = tuple(problems.of_k(assembly, wanted.k, len(schema.features)))
-    found = [
-        *problems.of_parts(assembly, schema, wanted.budget, wanted.select_share, batches),
-        *problems.of_evaluation(assembly, schema, batches, wanted.evaluate),
-        *problems.of_in_sample(assembly, batches, wanted.select_share, wanted.evaluate, wanted.in_sample),
-        *problems.of_engine(assembly, schema, batches, wanted.engine),
-        *problems.of_relation(named, schema.neighboring),
-    ]
-    if found:  # such parts cannot be asked
-        raise CannotCompose(str(assembly), [*found, *of_k])
-
+    if found := [*problems.of_wanted(wanted, named)]:  # such parts cannot be asked
+        raise CannotCompose(str(assembly), [*found, *problems.of_k(wanted)])
     asked, draft, because = _first_draft(wanted, named)
     parts = (*assembly.chosen, asked.accountant)
-    iterating = assembly.iteration is not None
     found = [
-        *of_k,
+        *problems.of_k(wanted),
         *problems.of_records(parts, schema.records),
         *draft.faults,
-        *problems.of_events(draft.stages, asked.accountant, schema, wanted.nearest_k, iterating=iterating),
-        *problems.of_turns(draft.stages, asked.iterates),
-        *(
-            ()
-            if wanted.engine is None or wanted.engine.instance.samples
-            else problems.of_coins(draft.stages, wanted.engine.name)
-        ),
+        *problems.of_stages(wanted, draft.stages, asked.accountant, asked.iterates),
     ]
     if found:
         raise CannotCompose(str(assembly), found)
-
     reasons, epsilon = _reasons(draft.stages), None
     if not reasons:
         draft, epsilon = _enlarged(asked, draft)
@@ -147,8 +102,8 @@ def make_plan(wanted: Wanted) -> Plan:
         epsilon,
         reasons,
         tuple(part.record for part in parts),
-        _assumptions(schema, draft.stages, parts, batches, wanted.evaluate),
-        batches,
+        _assumptions(schema, draft.stages, parts, wanted.batches, wanted.evaluate),
+        wanted.batches,
         asked.iterates,
         runner=run,
         because=because,

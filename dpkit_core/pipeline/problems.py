@@ -1,8 +1,7 @@
 """What is wrong with a composition: every reason at once, a sentence each, before any data is touched.
 
-``of_parts``, ``of_relation`` and ``of_k`` say what is wrong with the parts as they were put together,
-``of_records`` with what a certificate would say of them, ``of_events`` and ``of_turns`` with what they plan.
-All of it follows from public facts.
+``of_wanted`` and ``of_k`` say what is wrong with what is asked for, ``of_records`` with what a certificate
+would say of the parts, ``of_stages`` with what they plan. All of it follows from public facts.
 """
 
 from __future__ import annotations
@@ -11,17 +10,16 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from dpkit_core.data.engine import Engine
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import DpkitError, InvalidOption
 from dpkit_core.mechanisms.picks import Pick
 from dpkit_core.noise.sampler import check_range, gaussian_grid, laplace_grid
 from dpkit_core.noise.selection import SMALLEST_EPSILON
-from dpkit_core.pipeline.parts import BATCHES, FORMS, ITERATES, Assembly, Component, Part, Stage, forms_of
+from dpkit_core.pipeline.parts import BATCHES, FORMS, ITERATES, Component, Part, Stage, Wanted, forms_of
 from dpkit_core.pipeline.units import for_units
 from dpkit_core.plugins.promises import Iterating
 from dpkit_core.plugins.registry import Registry
-from dpkit_core.privacy.budget import Budget, Neighboring, Sensitivity
+from dpkit_core.privacy.budget import Neighboring, Sensitivity
 from dpkit_core.privacy.events import (
     Event,
     ExponentialMechanism,
@@ -43,10 +41,21 @@ from dpkit_core.text import number_of
 SMALLEST_BUDGET = 1e-100  # epsilon: stages get parts of it, whose squares float64 must hold
 
 
-def of_parts(
-    assembly: Assembly, schema: Schema, budget: Budget, select_share: float, batches: int
-) -> Iterator[str]:
-    """Yield what is wrong with parts that come together, whatever they plan."""
+def of_wanted(wanted: Wanted, accountant: Part[Accountant] | None) -> Iterator[str]:
+    """Yield what is wrong with what a plan is asked for, whatever the parts plan."""
+    yield from _of_parts(wanted)
+    yield from _of_evaluation(wanted)
+    yield from _of_engine(wanted)
+    relation = wanted.schema.neighboring
+    if accountant is not None and (its := accountant.instance.neighboring) is not relation:
+        yield (
+            f"neighboring relation differs: {accountant}: {its.value}; schema: {relation.value}. Build the "
+            "accountant with the schema's relation"
+        )
+
+
+def _of_parts(wanted: Wanted) -> Iterator[str]:
+    assembly, target, epsilon = wanted.assembly, wanted.schema.target, wanted.budget.epsilon
     scorer, selector, regressor = assembly.scorer, assembly.selector, assembly.regressor
     if scorer and not selector:
         yield f"{scorer} has no selector to release its scores; add a selector"
@@ -56,15 +65,14 @@ def of_parts(
         yield _without_iterates(scorer, regressor)
     if not (selector or regressor):
         yield "nothing would be released; add a regressor, or a scorer and a selector"
-    yield from _of_batches(assembly, schema, batches)
-    if not SMALLEST_BUDGET <= budget.epsilon <= 1 / SMALLEST_BUDGET:
+    yield from _of_batches(wanted)
+    if not SMALLEST_BUDGET <= epsilon <= 1 / SMALLEST_BUDGET:
         yield (
-            f"epsilon is {budget.epsilon}; no noise is drawn for less than {SMALLEST_BUDGET} or more than "
+            f"epsilon is {epsilon}; no noise is drawn for less than {SMALLEST_BUDGET} or more than "
             f"{1 / SMALLEST_BUDGET}"
         )
-    if selector and regressor and not 0 < select_share < 1:
-        yield f"select_share is {select_share}; it must be above 0 and below 1"
-    target = schema.target
+    if selector and regressor and not 0 < wanted.select_share < 1:
+        yield f"select_share is {wanted.select_share}; it must be above 0 and below 1"
     for part, remedy in (
         (scorer, "all features, without a selection"),
         (regressor, "a regressor that learns classes, such as boosted_trees"),
@@ -77,14 +85,14 @@ def of_parts(
             )
 
 
-def _of_batches(assembly: Assembly, schema: Schema, batches: int) -> Iterator[str]:
-    selector, regressor = assembly.selector, assembly.regressor
+def _of_batches(wanted: Wanted) -> Iterator[str]:
+    selector, regressor, batches = wanted.assembly.selector, wanted.assembly.regressor, wanted.batches
     if batches < 1:
         yield f"batches is {batches}; there must be at least 1"
-    if batches > 1 and schema.unit is not None:
+    if batches > 1 and wanted.schema.unit is not None:
         yield (
-            f"a unit, {schema.unit}, may have records in several batches, of which nobody counts more than "
-            "those of one; give one table"
+            f"a unit, {wanted.schema.unit}, may have records in several batches, of which nobody counts more "
+            "than those of one; give one table"
         )
     if batches > 1 and selector:
         yield f"{selector} selects features when not all batches are there; leave it out, or give one table"
@@ -95,59 +103,46 @@ def _of_batches(assembly: Assembly, schema: Schema, batches: int) -> Iterator[st
         )
 
 
-def of_evaluation(assembly: Assembly, schema: Schema, batches: int, share: float | None) -> Iterator[str]:
-    """Yield why no model of these parts could be scored on a share of the records, held out."""
-    if share is None:
+def _of_evaluation(wanted: Wanted) -> Iterator[str]:
+    """Yield why no model could be scored, on records that are held out or on those of its fit."""
+    assembly, held_out, in_sample = wanted.assembly, wanted.evaluate, wanted.in_sample
+    if held_out is in_sample is None:
         return
-    if not 0 < share < 1:
-        yield f"evaluate is {share}; the share of records to be held out must be above 0 and below 1"
+    if held_out is not None and not 0 < held_out < 1:
+        yield f"evaluate is {held_out}; the share of records to be held out must be above 0 and below 1"
+    most = 1 - wanted.select_share if assembly.selection is not None else 1.0
+    if in_sample is not None and not 0 < in_sample < most:
+        yield (
+            f"in_sample is {in_sample}; the share of the budget for a score must be above 0 and below "
+            f"{most:.3g}, what is left for the regression"
+        )
+    if not (held_out is None or in_sample is None):
+        yield "a model is scored on records held out (evaluate) or on those of its fit (in_sample); give one"
     if assembly.regressor is None:
         yield "an evaluation scores a model, and only features are selected; add a regressor"
     elif not assembly.forms or set(FORMS).isdisjoint(assembly.forms):
-        yield f"{assembly.regressor} has a form of data of its own, of which no records can be held out"
-    if batches > 1:
-        yield "records are held out from one table, not from batches; leave the evaluation out"
-    if schema.neighboring is not Neighboring.ADD_OR_REMOVE_ONE:
+        yield f"{assembly.regressor} has a form of data of its own, whose records cannot score a model"
+    if wanted.batches > 1:
+        yield "one table scores a model, not batches; leave the evaluation out"
+    if held_out is not None and wanted.schema.neighboring is not Neighboring.ADD_OR_REMOVE_ONE:
         yield (
             "a record that is replaced may change its side, of which no proof is known; plan for add-remove, "
             "or leave the evaluation out"
         )
 
 
-def of_in_sample(
-    assembly: Assembly, batches: int, select_share: float, evaluate: float | None, share: float | None
-) -> Iterator[str]:
-    """Yield why no model of these parts could be scored on the records that it is fitted to."""
-    if share is None:
-        return
-    most = 1 - select_share if assembly.selection is not None else 1.0
-    if not 0 < share < most:
-        yield (
-            f"in_sample is {share}; the share of the budget for a score must be above 0 and below "
-            f"{most:.3g}, what is left for the regression"
-        )
-    if evaluate is not None:
-        yield "a model is scored on records held out (evaluate) or on those of its fit (in_sample); give one"
-    if assembly.regressor is None:
-        yield "an evaluation scores a model, and only features are selected; add a regressor"
-    elif not assembly.forms or set(FORMS).isdisjoint(assembly.forms):
-        yield f"{assembly.regressor} has a form of data of its own, whose records cannot score a model"
-    if batches > 1:
-        yield "one table scores a model, not batches; leave the evaluation out"
-
-
-def of_engine(assembly: Assembly, schema: Schema, batches: int, engine: Part[Engine] | None) -> Iterator[str]:
+def _of_engine(wanted: Wanted) -> Iterator[str]:
     """Yield what is wrong with parts and public facts where an engine has the records."""
-    if engine is None:
+    if (engine := wanted.engine) is None:
         return
-    for part in assembly.gathering:
+    for part in wanted.assembly.gathering:
         yield needs_records(part, engine.name)
-    if schema.unit is not None and not engine.instance.units:
+    if wanted.schema.unit is not None and not engine.instance.units:
         yield (
-            f"the schema protects all records of one {schema.unit}, which may be in several places of "
+            f"the schema protects all records of one {wanted.schema.unit}, which may be in several places of "
             f"{engine.name}; leave the engine out"
         )
-    if batches > 1:
+    if wanted.batches > 1:
         yield f"{engine.name} has one table, not batches; leave the engine out, or give one table"
 
 
@@ -170,17 +165,9 @@ def needs_records(part: Part[Component], engine: str) -> str:
     )
 
 
-def of_relation(accountant: Part[Accountant] | None, relation: Neighboring) -> Iterator[str]:
-    """Yield what is wrong with the relation of an accountant that was given."""
-    if accountant is not None and (its := accountant.instance.neighboring) is not relation:
-        yield (
-            f"neighboring relation differs: {accountant}: {its.value}; schema: {relation.value}. Build the "
-            "accountant with the schema's relation"
-        )
-
-
-def of_k(assembly: Assembly, k: int | None, most: int) -> Iterator[str]:
-    """Yield what is wrong with a number of features to select, ``most`` being how many there are."""
+def of_k(wanted: Wanted) -> Iterator[str]:
+    """Yield what is wrong with the number of features to select."""
+    assembly, k, most = wanted.assembly, wanted.k, len(wanted.schema.features)
     if k is None:
         return
     if not 1 <= k <= most:
@@ -209,15 +196,23 @@ def of_records(parts: Iterable[Part[Component]], known: int | None) -> Iterator[
             )
 
 
-def of_events(
-    stages: Iterable[Stage], accountant: Part[Accountant], schema: Schema, k: int, *, iterating: bool
+def of_stages(
+    wanted: Wanted, stages: Sequence[Stage], accountant: Part[Accountant], iterates: Iterates | None
 ) -> Iterator[str]:
-    """Yield what is wrong with the events that the parts plan."""
+    """Yield what is wrong with what the parts plan."""
+    yield from _of_events(wanted, stages, accountant)
+    yield from _of_turns(stages, iterates)
+    if wanted.engine is not None and not wanted.engine.instance.samples:
+        yield from of_coins(stages, wanted.engine.name)
+
+
+def _of_events(wanted: Wanted, stages: Iterable[Stage], accountant: Part[Accountant]) -> Iterator[str]:
+    schema = wanted.schema
     for stage in stages:
         part, events = stage.part, stage.plan.events
-        picking = stage.name == "selection" and not iterating
+        picking = stage.name == "selection" and wanted.assembly.iteration is None
         # Picks that no verifier would take for k of these features.
-        if picking and (problem := other_picks(events, len(schema.features), k)) is not None:
+        if picking and (problem := other_picks(events, len(schema.features), wanted.nearest_k)) is not None:
             yield f"{part} plans a selection in which {problem}"
         if not all(map(is_exact, events)):
             yield f"{part} plans events of classes that are not the core's"
@@ -232,7 +227,7 @@ def of_events(
             yield from itertools.islice(_of_event(event, stage, accountant, schema, scores), 1)
 
 
-def of_turns(stages: Iterable[Stage], facts: Iterates | None) -> Iterator[str]:
+def _of_turns(stages: Iterable[Stage], facts: Iterates | None) -> Iterator[str]:
     """Yield why the events of a regressor and a selector that take turns could not be put in order."""
     by_name = {stage.name: stage for stage in stages}
     if facts is None or not {"selection", "regression"} <= by_name.keys():

@@ -18,7 +18,7 @@ from dpkit_core.noise.randomness import Uncopyable
 from dpkit_core.noise.sampler import Sampler
 from dpkit_core.protocols import Meter
 
-CALLS = ("laplace", "gaussian", "select", "sums", "kept_sums", "custom", "foreign", "screen")
+CALLS = ("laplace", "gaussian", "select", "kept_sums", "custom", "foreign", "screen")
 
 # For each method of ``Sampler``, the scale of its noise; None where the law is a standard one.
 _SCALES: dict[str, Callable[..., float] | None] = {

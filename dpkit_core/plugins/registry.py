@@ -200,17 +200,34 @@ def _not_found(role: str, name: str, refs: Sequence[ComponentRef], others: Seque
     return f"{sentence} Install the distribution that offers it"
 
 
+def required_by(distribution: str) -> frozenset[str]:
+    """Return the distributions of dpkit that an installed one requires, those of its extras included."""
+    try:
+        lines = importlib.metadata.requires(distribution) or ()
+    except (importlib.metadata.PackageNotFoundError, ValueError):  # the latter of a name that is none
+        return frozenset()
+    names = (canonical(re.split(r"[^\w.-]", line, maxsplit=1)[0]) for line in lines)
+    return frozenset(name for name in names if name.startswith("dpkit-"))
+
+
 def first_party() -> frozenset[str]:
     """Return the distributions that come with dpkit, installed or not: those in its extras.
 
     There are none where dpkit itself is importable but not installed.
     """
-    try:
-        required = importlib.metadata.requires("dpkit") or ()
-    except importlib.metadata.PackageNotFoundError:
-        return frozenset()
-    names = (canonical(re.split(r"[^\w.-]", line, maxsplit=1)[0]) for line in required)
-    return frozenset(name for name in names if name.startswith("dpkit-"))
+    return required_by("dpkit")
+
+
+def libraries_of(distribution: str) -> dict[str, str]:
+    """Return the versions of the distributions of dpkit whose code one uses: those it requires, and so on."""
+    versions: dict[str, str] = {}
+    rest = required_by(distribution)
+    while rest:
+        for name in rest:
+            with contextlib.suppress(importlib.metadata.PackageNotFoundError):  # of an extra
+                versions[name] = importlib.metadata.version(name)
+        rest = frozenset(more for name in rest for more in required_by(name)) - versions.keys()
+    return dict(sorted(versions.items()))
 
 
 def first_party_names(kind: str) -> tuple[str, ...]:

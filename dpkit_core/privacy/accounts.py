@@ -84,7 +84,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from dpkit_core.arrays import Booleans, Integers
 
@@ -99,51 +98,6 @@ TICKS = 2**32
 MOST_CHARGED = 2**28
 
 
-class PrecisionAccounts:
-    """What each record has spent, as a sum of precisions. Says who takes part, and charges them.
-
-    Parameters
-    ----------
-    event
-        What the accounts are for: none exceeds ``event.charged`` times ``TICKS``.
-    records
-        How many records there are now.
-
-    Examples
-    --------
-    >>> from dpkit_core.privacy.events import Filtered, Gaussian
-    >>> accounts = PrecisionAccounts(Filtered(Gaussian(2.0), rounds=5, charged=2), records=2)
-    >>> costs = np.array([TICKS, TICKS // 2])
-    >>> [accounts.admit(costs).tolist() for _ in range(5)]
-    [[True, True], [True, True], [False, True], [False, True], [False, False]]
-    """
-
-    __slots__ = ("_limit", "_spent")
-
-    def __init__(self, event: Filtered, records: int) -> None:
-        self._limit = limit_of(event)
-        self._spent: Integers = np.zeros(records, dtype=np.int64)
-
-    def __len__(self) -> int:
-        return self._spent.size
-
-    def join(self, records: int, /) -> None:
-        """Open an account for each of ``records`` more records, with nothing spent."""
-        self._spent = np.concatenate([self._spent, np.zeros(records, dtype=np.int64)])
-
-    def admit(self, costs: npt.NDArray[np.int64], /) -> npt.NDArray[np.bool_]:
-        """Return which records take part in a round of these costs, and charge them.
-
-        Parameters
-        ----------
-        costs
-            In ticks, at least 0, one for each record in the order of arrival. A record that would cost more
-            than ``TICKS``, what the event allows, takes no part: (*) does not cover it.
-        """
-        active, self._spent = admitted(self._spent, costs, self._limit)
-        return active
-
-
 def limit_of(event: Filtered) -> int:
     """Return what an account may hold, in ticks."""
     if event.charged > MOST_CHARGED:
@@ -152,7 +106,30 @@ def limit_of(event: Filtered) -> int:
 
 
 def admitted(spent: Integers, costs: Integers, limit: int) -> tuple[Booleans, Integers]:
-    """Return who takes part in a round, as ``PrecisionAccounts.admit`` does, and what is spent after it."""
+    """Return which records take part in a round, and what each has spent after it.
+
+    Parameters
+    ----------
+    spent
+        Of each record's account, in ticks.
+    costs
+        Of the round, in ticks, at least 0. A record that would cost more than ``TICKS``, what the event
+        allows, takes no part: (*) does not cover it.
+    limit
+        What an account may hold.
+
+    Examples
+    --------
+    >>> spent, costs = np.zeros(2, np.int64), np.array([TICKS, TICKS // 2])
+    >>> for _ in range(5):
+    ...     active, spent = admitted(spent, costs, 2 * TICKS)
+    ...     print(active.tolist())
+    [True, True]
+    [True, True]
+    [False, True]
+    [False, True]
+    [False, False]
+    """
     bounded = np.minimum(costs, TICKS + 1)
     after = spent + bounded
     active: Booleans = (bounded <= TICKS) & (after <= limit)

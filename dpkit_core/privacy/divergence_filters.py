@@ -94,6 +94,7 @@ import attrs
 import numpy as np
 
 from dpkit_core.errors import UnsupportedEvent
+from dpkit_core.files.documents import REQUIRED
 from dpkit_core.privacy import profiles
 from dpkit_core.privacy.budget import Budget, add_up
 from dpkit_core.privacy.composition import elements, has_profile, steps
@@ -150,7 +151,7 @@ class RenyiFilter:
     name: ClassVar[str] = "renyi"
 
     orders: tuple[float, ...] = attrs.field(converter=frozen_floats, validator=_orders)
-    leak: float = attrs.field(default=0.5, converter=float, validator=fraction)
+    leak: float = attrs.field(default=0.5, converter=float, validator=fraction, metadata=REQUIRED)
 
     @classmethod
     def suited_to(cls, budget: Budget) -> Self:
@@ -208,10 +209,6 @@ class RenyiFilter:
     share = share_of_some
     in_words = some_in_words
 
-    def to_document(self) -> dict[str, Any]:
-        """Return the filter as plain data."""
-        return {"name": self.name, "orders": list(self.orders), "leak": self.leak}
-
 
 def _divergence_limit(order: float, budget: Budget, part: float) -> float:
     """Return the divergence of an order that converts to the budget's epsilon at this part of its delta."""
@@ -242,7 +239,7 @@ class GaussianFilter:
     sums: ClassVar[tuple[str, ...]] = ("shift mu^2",)
     units: ClassVar[tuple[str, ...]] = ("mu^2, 1e-12", "epsilon, 1e-9", "leaked delta, 1e-18")
 
-    leak: float = attrs.field(default=0.5, converter=float, validator=fraction)
+    leak: float = attrs.field(default=0.5, converter=float, validator=fraction, metadata=REQUIRED)
 
     @classmethod
     def suited_to(cls, budget: Budget) -> Self:
@@ -279,10 +276,6 @@ class GaussianFilter:
     admits = some_within
     share = share_of_some
     in_words = some_in_words
-
-    def to_document(self) -> dict[str, object]:
-        """Return the filter as plain data."""
-        return {"name": self.name, "leak": self.leak}
 
 
 def _unshifted(event: Event) -> str | None:

@@ -39,14 +39,11 @@ from attrs.converters import optional
 
 from dpkit_core import validators
 from dpkit_core.errors import InvalidRelease
-from dpkit_core.files.documents import Fields
+from dpkit_core.files.documents import REQUIRED, Fields, as_document, from_document, spelled
 from dpkit_core.privacy.budget import Neighboring, add_up, amplified, round_up, rounded_up
 from dpkit_core.validators import exact_text, frozen_floats, frozen_tuple, positive, probability
 
 ADD_REMOVE = Neighboring.ADD_OR_REMOVE_ONE
-
-# JSON has no infinity; the order of pure DP is written as a word.
-_INFINITY = "infinity"
 
 #: The rounding of a selection is proved to be covered for at most this many candidates.
 CANDIDATE_LIMIT = 2**24
@@ -96,7 +93,7 @@ class Laplace:
     inner: ClassVar[tuple[()]] = ()
 
     noise_multiplier: float = attrs.field(converter=float, validator=positive)
-    neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation)
+    neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation, metadata=REQUIRED)
     sensitivity: float | None = attrs.field(
         default=None, converter=optional(float), validator=_is_positive, kw_only=True
     )
@@ -134,7 +131,7 @@ class Gaussian:
     inner: ClassVar[tuple[()]] = ()
 
     noise_multiplier: float = attrs.field(converter=float, validator=positive)
-    neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation)
+    neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation, metadata=REQUIRED)
     sensitivity: float | None = attrs.field(
         default=None, converter=optional(float), validator=_is_positive, kw_only=True
     )
@@ -171,7 +168,7 @@ class NonSphericalGaussian:
     inner: ClassVar[tuple[()]] = ()
 
     noise_multipliers: tuple[float, ...] = attrs.field(converter=frozen_floats)
-    neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation)
+    neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation, metadata=REQUIRED)
     sensitivities: tuple[float, ...] | None = attrs.field(
         default=None, converter=optional(frozen_floats), kw_only=True
     )
@@ -229,7 +226,7 @@ class ExponentialMechanism:
     inner: ClassVar[tuple[()]] = ()
 
     epsilon: float = attrs.field(converter=float, validator=positive)
-    neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation)
+    neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation, metadata=REQUIRED)
     sensitivity: float | None = attrs.field(
         default=None, converter=optional(float), validator=_is_positive, kw_only=True
     )
@@ -259,7 +256,7 @@ class PermuteAndFlip:
     inner: ClassVar[tuple[()]] = ()
 
     epsilon: float = attrs.field(converter=float, validator=positive)
-    neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation)
+    neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation, metadata=REQUIRED)
     sensitivity: float | None = attrs.field(
         default=None, converter=optional(float), validator=_is_positive, kw_only=True
     )
@@ -283,7 +280,7 @@ class PureDP:
     inner: ClassVar[tuple[()]] = ()
 
     epsilon: float = attrs.field(converter=float, validator=positive)
-    neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation)
+    neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation, metadata=REQUIRED)
     proof: str = attrs.field(default="", converter=exact_text, kw_only=True)
 
     def pair(self) -> tuple[float, float]:
@@ -303,7 +300,7 @@ class ApproxDP:
 
     epsilon: float = attrs.field(converter=float, validator=positive)
     delta: float = attrs.field(converter=float, validator=probability)
-    neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation)
+    neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation, metadata=REQUIRED)
     proof: str = attrs.field(default="", converter=exact_text, kw_only=True)
 
     def pair(self) -> tuple[float, float]:
@@ -327,7 +324,7 @@ class Renyi:
 
     orders: tuple[float, ...] = attrs.field(converter=frozen_floats)
     divergences: tuple[float, ...] = attrs.field(converter=frozen_floats)
-    neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation)
+    neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation, metadata=REQUIRED)
     proof: str = attrs.field(default="", converter=exact_text, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
@@ -376,7 +373,7 @@ class StableHistogram:
 
     noise_multiplier: float = attrs.field(converter=float, validator=positive)
     leak: float = attrs.field(converter=float, validator=probability)
-    neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation)
+    neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation, metadata=REQUIRED)
     sensitivity: float | None = attrs.field(
         default=None, converter=optional(float), validator=_is_positive, kw_only=True
     )
@@ -599,7 +596,7 @@ class Apart:
     """
 
     events: tuple[Event, ...] = attrs.field(converter=frozen_tuple)
-    units: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
+    units: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool), metadata=REQUIRED)
 
     @events.validator
     def _check(self, attribute: attrs.Attribute[Any], value: tuple[Event, ...]) -> None:
@@ -641,7 +638,7 @@ class NonPrivate:
     inner: ClassVar[tuple[()]] = ()
 
     reason: str = attrs.field(converter=exact_text)
-    neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation)
+    neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation, metadata=REQUIRED)
 
     def pair(self) -> None:
         """Return None: it has none."""
@@ -859,21 +856,7 @@ def event_to_json(event: Event) -> dict[str, Any]:
     >>> event_to_json(Repeated(ExponentialMechanism(0.5), 3))["event"]["epsilon"]
     0.5
     """
-    document: dict[str, Any] = {"type": type(event).__name__}
-    for field in attrs.fields(type(event)):
-        value = getattr(event, field.name)
-        if field.name in UNPRICED and value in (None, ""):
-            continue  # as in files of 0.1.0, which stay as they were
-        if type(value).__name__ in EVENT_TYPES:
-            value = event_to_json(value)
-        elif field.name == "events":
-            value = [event_to_json(inner) for inner in value]
-        elif isinstance(value, tuple):
-            value = [_INFINITY if item == math.inf else item for item in value]
-        elif isinstance(value, Neighboring):
-            value = value.value
-        document[field.name] = value
-    return document
+    return {"type": type(event).__name__, **as_document(event)}
 
 
 def event_from_json(document: Mapping[str, Any]) -> Event:
@@ -885,44 +868,13 @@ def event_from_json(document: Mapping[str, Any]) -> Event:
         If the type is unknown, a field is missing or unknown, or a value is out of range.
     """
     fields = Fields(document, "an event", InvalidRelease)
-    name = fields.text("type")
+    name = fields.read("type", str)
     if name not in EVENT_TYPES:
         raise InvalidRelease(
             f"unknown event type {reprlib.repr(name)}; this dpkit knows {', '.join(sorted(EVENT_TYPES))}. "
             "A newer dpkit may have written the file"
         )
-    fields.what = f"event {name}"
-    facts = {
-        field.name: _fact(fields, field.name)
-        for field in attrs.fields(EVENT_TYPES[name])
-        if field.default is attrs.NOTHING or fields.value(field.name) is not None
-    }
-    fields.close()
-    try:
-        event = EVENT_TYPES[name](**facts)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidRelease(f"cannot read event {name}: {error}") from error
-    return event
+    return from_document(EVENT_TYPES[name], fields.rest(), f"event {name}", InvalidRelease)
 
 
-def _fact(fields: Fields, name: str) -> Any:  # noqa: PLR0911 - one line for each kind of field
-    """Return a field of an event by the type that belongs to its name."""
-    match name:
-        case "event":
-            return event_from_json(fields.mapping(name))
-        case "events":
-            return tuple(map(event_from_json, fields.mappings(name)))
-        case "neighboring":
-            return fields.choice(name, Neighboring)
-        case "reason" | "proof":
-            return fields.text(name)
-        case "units":
-            return fields.truth(name)
-        case "count" | "candidates":
-            return fields.whole(name)
-        case "shape":
-            return fields.wholes(name)
-        case "noise_multipliers" | "sensitivities" | "orders" | "divergences":
-            return [math.inf if number == _INFINITY else number for number in fields.numbers(name, _INFINITY)]
-        case _:
-            return fields.number(name)
+spelled(Event, event_to_json, event_from_json)

@@ -32,6 +32,7 @@ from typing import Any, ClassVar, Protocol, Self
 import attrs
 
 from dpkit_core.errors import InvalidBudget, InvalidRelease
+from dpkit_core.files.documents import as_document, from_document
 from dpkit_core.privacy.budget import Budget, Neighboring
 from dpkit_core.privacy.composition import approximate, obstacle
 from dpkit_core.privacy.events import Event
@@ -94,10 +95,6 @@ class Filter(Protocol):
 
     def in_words(self, total: Ticks, limits: Ticks, /) -> str:
         """Return what is spent and what is allowed, for a person."""
-        ...
-
-    def to_document(self) -> dict[str, Any]:
-        """Return the filter as plain data, with its name."""
         ...
 
 
@@ -165,10 +162,6 @@ class Basic:
             f"delta {decimal(delta, DELTA)} of {decimal(deltas, DELTA)}"
         )
 
-    def to_document(self) -> dict[str, Any]:
-        """Return the filter as plain data."""
-        return {"name": self.name}
-
 
 # Filters by name, and where those are that need a numerical library.
 _HOMES: Mapping[str, tuple[str, str]] = {
@@ -197,13 +190,18 @@ def filter_for(name: str, budget: Budget) -> Filter:
     return made
 
 
+def filter_to_document(filter: Filter) -> dict[str, Any]:
+    """Return a filter as plain data, with its name."""
+    return {"name": filter.name, **as_document(filter)}
+
+
 def filter_from_document(document: Mapping[str, Any]) -> Filter:
-    """Return the filter that ``to_document`` wrote.
+    """Return the filter that ``filter_to_document`` wrote.
 
     Raises
     ------
     InvalidRelease
-        If there is no filter of that name, or something is missing.
+        If it is unknown, or not what its class accepts.
     """
     fields = dict(document)
     name = fields.pop("name", None)
@@ -212,10 +210,7 @@ def filter_from_document(document: Mapping[str, Any]) -> Filter:
             f"unknown measure {name!r}; this dpkit knows {', '.join(FILTERS)}. A newer one may have written "
             f"it"
         )
-    try:
-        made: Filter = _home(name)(**fields)
-    except (TypeError, ValueError) as error:
-        raise InvalidRelease(f"cannot read measure {name}: {error}") from error
+    made: Filter = from_document(_home(name), fields, f"measure {name}", InvalidRelease)
     return made
 
 

@@ -57,7 +57,7 @@ class Witness:
     head
         Hash of that entry, which covers all entries before it.
     measure
-        How the account adds up, as ``dpkit_core.privacy.filters.Filter.to_document`` writes it.
+        How the account adds up, as ``dpkit_core.privacy.filters.filter_to_document`` writes it.
     total
         The account's total after the charge, in ticks of its measure.
     limits
@@ -106,7 +106,8 @@ LARGEST_EXPONENT = 700.0
 class PartRecord:
     """Which code ran, from which distribution, and where its proof is.
 
-    ``options`` are those that differ from the defaults of that version.
+    ``options`` are those that differ from the defaults of that version, ``libraries`` the versions of other
+    distributions of dpkit whose code it uses.
     """
 
     role: str
@@ -116,6 +117,7 @@ class PartRecord:
     options: Mapping[str, Any] = attrs.field(converter=frozen_mapping)
     proof: str
     reference: str
+    libraries: Mapping[str, str] = attrs.field(default=frozen_mapping({}), converter=frozen_mapping)
 
     @property
     def qualified(self) -> str:
@@ -142,7 +144,7 @@ class StageEvent:
 
 def _read_stage_event(document: Mapping[str, Any]) -> StageEvent:
     fields = Fields(document, "the event", InvalidRelease)
-    return StageEvent(fields.text("stage"), event_from_json(fields.rest()))
+    return StageEvent(fields.read("stage", str), event_from_json(fields.rest()))
 
 
 spelled(StageEvent, lambda item: {"stage": item.stage, **event_to_json(item.event)}, _read_stage_event)

@@ -25,7 +25,7 @@ from dpkit_core.privacy.events import (
     unstated,
     walk,
 )
-from dpkit_core.privacy.filters import filter_from_document
+from dpkit_core.privacy.filters import filter_from_document, filter_to_document
 from dpkit_core.release.certificate import EVALUATION, IN_SAMPLE, Certificate
 from dpkit_core.release.evaluation import ACCURACY, FITTED, HELD_OUT, OTHER, UNSEEN, Evaluation
 from dpkit_core.release.release import Release
@@ -411,7 +411,7 @@ def _witness(release: Release) -> Iterator[str]:
     except DpkitError as error:
         yield f"the witness: {error}"
         return
-    if (place := first_difference(witness.measure, measure.to_document())) is not None:
+    if (place := first_difference(witness.measure, filter_to_document(measure))) is not None:
         yield f"the witness does not write its measure as dpkit does: {place}"
     elif len(witness.total) != len(measure.units):
         yield f"the witness has {len(witness.total)} totals, but its measure has {len(measure.units)}"

@@ -233,6 +233,26 @@ def _spaced(number: float | None) -> str:
     return f"{float(rounded):,.0f}".replace(",", "\u00a0") if "e+0" in rounded else rounded
 
 
+def _functional(constant: float, first: float, second: float, error: float) -> Matrix:
+    """Return L such that <L, M> is the sum of constant + first u + second u^2 + error q."""
+    import numpy as np  # noqa: PLC0415 - a release is read without it
+
+    from dpkit_core.mechanisms.scores import (  # noqa: PLC0415 - likewise
+        SIZE,
+        WEIGHT_OF_ERROR,
+        WEIGHT_OF_TARGET,
+    )
+
+    a, d = math.sqrt(WEIGHT_OF_TARGET), math.sqrt(WEIGHT_OF_ERROR)
+    L = np.zeros((SIZE, SIZE))
+    L[0, 0], L[0, 1], L[0, 3] = constant, first / a / 2, error / d / 2
+    # The sum of u^2 is M11 / a^2, with variance s^2 / a^4, and M02 / a, with s^2 / (2 a^2).
+    one, other = a**4, 2 * a * a
+    L[1, 1], L[0, 2] = second * one / (one + other) / a**2, second * other / (one + other) / a / 2
+    lower: Matrix = L + np.triu(L, 1).T
+    return lower
+
+
 def _capped_r2(released: tuple[float, ...], s: float, level: float, *, sampled: int) -> Estimate | None:
     import numpy as np  # noqa: PLC0415 - a release is read without it
 
@@ -250,17 +270,7 @@ def _capped_r2(released: tuple[float, ...], s: float, level: float, *, sampled: 
         return None
     w = min(max(float(M[0, 1]) / a / n, -1.0), 1.0)
 
-    def functional(constant: float, first: float, second: float, error: float) -> Matrix:
-        """Return L such that <L, M> is the sum of constant + first u + second u^2 + error q."""
-        L = np.zeros((SIZE, SIZE))
-        L[0, 0], L[0, 1], L[0, 3] = constant, first / a / 2, error / d / 2
-        # The sum of u^2 is M11 / a^2, with variance s^2 / a^4, and M02 / a, with s^2 / (2 a^2).
-        one, other = a**4, 2 * a * a
-        L[1, 1], L[0, 2] = second * one / (one + other) / a**2, second * other / (one + other) / a / 2
-        lower: Matrix = L + np.triu(L, 1).T
-        return lower
-
-    of_q, of_u = functional(0, 0, 0, 1), functional(w * w, -2 * w, 1, 0)
+    of_q, of_u = _functional(0, 0, 0, 1), _functional(w * w, -2 * w, 1, 0)
     S_q, S_u = max(float((of_q * M).sum()), 0.0), float((of_u * M).sum())
 
     def noise(one: Matrix, other: Matrix) -> float:
@@ -268,7 +278,7 @@ def _capped_r2(released: tuple[float, ...], s: float, level: float, *, sampled: 
 
     qq, uu, qu = noise(of_q, of_q), noise(of_u, of_u), noise(of_q, of_u)
     if sampled:
-        u1, u2 = float(M[0, 1]) / a, float((functional(0, 0, 1, 0) * M).sum())
+        u1, u2 = float(M[0, 1]) / a, float((_functional(0, 0, 1, 0) * M).sum())
         u3, u4 = float(M[1, 2]) / a**2, float(M[2, 2]) / a**2
         q1, q2 = S_q, float(M[3, 3]) / d**2
         q_u, q_u2 = float(M[1, 3]) / (a * d), float(M[2, 3]) / (a * d)

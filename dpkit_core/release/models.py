@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
@@ -88,6 +88,30 @@ class LinearModel:
             return cls(tuple(coefficients), tuple(coefficients.values()), document["intercept"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidRelease(f"cannot read the linear model: {error!r}") from error
+
+
+class IntervalsOfALine(Protocol):
+    """Intervals of a line's coefficients, as the distribution of its model makes and prints them."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The features, and ``(intercept)`` at the end."""
+        ...
+
+    @property
+    def bounds(self) -> Matrix:
+        """Lower and upper end for each name (p x 2); infinite where the noise leaves nothing to tell."""
+        ...
+
+    @property
+    def rows(self) -> tuple[tuple[str, ...], ...]:
+        """One row of text for each name."""
+        ...
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What is estimated, and what the intervals rest on."""
+        ...
 
 
 def interval(values: Iterable[float]) -> tuple[float, float]:

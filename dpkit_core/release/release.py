@@ -27,7 +27,7 @@ from dpkit_core.protocols import Model
 from dpkit_core.release.certificate import Certificate
 from dpkit_core.release.evaluation import Evaluation
 from dpkit_core.release.kinds import CORE_KINDS, OWN_KINDS, OpaqueModel, canonical, read_model, shown
-from dpkit_core.release.models import INTERCEPT
+from dpkit_core.release.models import INTERCEPT, IntervalsOfALine
 from dpkit_core.release.signing import Signature
 from dpkit_core.text import Section, Shown
 
@@ -182,7 +182,7 @@ class Release:
             raise InvalidRelease(f"the release has {kind}, and only linear models have coefficients")
         return {**dict(zip(line.features, line.slopes, strict=True)), INTERCEPT: line.level}
 
-    def intervals(self, level: float = 0.95) -> Any:
+    def intervals(self, level: float = 0.95) -> IntervalsOfALine:
         """Return standard errors and intervals of the line's coefficients, from released numbers alone.
 
         For models of ``winsorized_least_squares``; it costs no budget. ``dpkit_model_lines.intervals``
@@ -199,7 +199,8 @@ class Release:
                 "there are no intervals for this release: its model does not keep the noisy numbers that it "
                 "was computed from, as models of winsorized_least_squares do"
             )
-        return of_model(self.certificate.schema.target.name, level)
+        found: IntervalsOfALine = of_model(self.certificate.schema.target.name, level)
+        return found
 
     def to_document(self) -> dict[str, Any]:
         """Return the release as plain data."""
@@ -219,7 +220,7 @@ class Release:
         fields = Fields(document, "the release", InvalidRelease)
         if fields.value("format") != FORMAT:
             raise InvalidRelease("this is not a dpkit release; give a file written by dpkit compose or run")
-        require_version("the release", fields.whole("format_version"), FORMAT_VERSION, InvalidRelease)
+        require_version("the release", fields.read("format_version", int), FORMAT_VERSION, InvalidRelease)
         release = from_document(cls, fields.rest(), "the release", InvalidRelease)
         written = release.to_document()
         model = document["model"]

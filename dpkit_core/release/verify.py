@@ -237,7 +237,7 @@ def _own(
             raise _options_refused(name, options, error) from error
 
     if "orders" in options:  # which would be read of text, too
-        Fields(options, f"the options of accountant {name}", InvalidRelease).numbers("orders")
+        Fields(options, f"the options of accountant {name}", InvalidRelease).read("orders", tuple[float, ...])
     total_of([PureDP(1.0, certificate.neighboring)], certificate.delta)  # whether or not there is a total
     return total_of
 

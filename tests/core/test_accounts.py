@@ -8,7 +8,7 @@ import pytest
 from scipy.integrate import quad
 
 from dpkit_core.mechanisms.sums import sums_event, tick_costs
-from dpkit_core.privacy.accounts import TICKS, PrecisionAccounts
+from dpkit_core.privacy.accounts import TICKS, admitted, limit_of
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import (
     Disjoint,
@@ -159,9 +159,27 @@ def filtered(charged, rounds=1000):
     return Filtered(Gaussian(1.0), rounds, charged)
 
 
+class Accounts:
+    """What records have spent in one filter, in the order of arrival."""
+
+    def __init__(self, event, records):
+        self._limit = limit_of(event)
+        self._spent = np.zeros(records, dtype=np.int64)
+
+    def __len__(self):
+        return len(self._spent)
+
+    def join(self, records, /):
+        self._spent = np.concatenate([self._spent, np.zeros(records, dtype=np.int64)])
+
+    def admit(self, costs, /):
+        active, self._spent = admitted(self._spent, costs, self._limit)
+        return active
+
+
 def test_no_account_ever_exceeds_its_limit_and_small_costs_come_back():
     rng = np.random.default_rng(1)
-    accounts = PrecisionAccounts(filtered(5), 300)
+    accounts = Accounts(filtered(5), 300)
     spent = np.zeros(300)
     for t in range(60):
         if t == 20:
@@ -172,20 +190,20 @@ def test_no_account_ever_exceeds_its_limit_and_small_costs_come_back():
         assert (active == (spent + costs <= 5 * TICKS)).all()
         spent[active] += costs[active]
     assert spent.max() <= 5 * TICKS
-    accounts = PrecisionAccounts(filtered(2), 1)
+    accounts = Accounts(filtered(2), 1)
     seen = [accounts.admit(np.array([c]))[0] for c in (TICKS, TICKS // 2, TICKS, TICKS // 4)]
     assert seen == [True, True, False, True]  # refused once, and back with a smaller contribution
 
 
 def test_a_cost_beyond_the_event_is_never_admitted_and_never_charged():
-    accounts = PrecisionAccounts(filtered(3), 2)
+    accounts = Accounts(filtered(3), 2)
     assert accounts.admit(np.array([TICKS + 1, 2**61])).tolist() == [False, False]
     assert [accounts.admit(np.full(2, TICKS)).tolist() for _ in range(4)] == [[True] * 2] * 3 + [[False] * 2]
 
 
 @pytest.mark.parametrize("records", [0, 1])
 def test_batches_of_no_record_and_of_one(records):
-    accounts = PrecisionAccounts(filtered(1), records)
+    accounts = Accounts(filtered(1), records)
     assert accounts.admit(np.full(records, TICKS)).all()
     accounts.join(0)
     accounts.join(1)
@@ -268,25 +286,25 @@ def largest_share_spent(make):
 
 
 def test_no_record_spends_more_than_is_claimed_and_one_spends_it_all():
-    assert 0.9 < largest_share_spent(PrecisionAccounts) <= 1 + 1e-9
+    assert 0.9 < largest_share_spent(Accounts) <= 1 + 1e-9
 
 
 def test_a_record_is_treated_alone_as_it_is_among_others():
     rng = np.random.default_rng(0)
     for event in FILTERS:
-        history = played(PrecisionAccounts(event, RECORDS), uneven, rng)
+        history = played(Accounts(event, RECORDS), uneven, rng)
         for record in rng.choice(history[-1][0].size, size=8, replace=False):
-            alone = PrecisionAccounts(event, 1)
+            alone = Accounts(event, 1)
             seen = [(costs[record], active[record]) for costs, active in history if costs.size > record]
             assert [bool(alone.admit(np.array([cost]))[0]) for cost, _ in seen] == [bool(a) for _, a in seen]
 
 
-class ResetByBatches(PrecisionAccounts):
+class ResetByBatches(Accounts):
     def join(self, records, /):
         self._spent = np.zeros(len(self) + records, dtype=np.int64)
 
 
-class ChargedWhenSampled(PrecisionAccounts):
+class ChargedWhenSampled(Accounts):
     """Charges those alone whom the coins take, one in ten."""
 
     def admit(self, costs, /):
@@ -296,14 +314,14 @@ class ChargedWhenSampled(PrecisionAccounts):
         return active
 
 
-class CoarseAccounts(PrecisionAccounts):
+class CoarseAccounts(Accounts):
     """Keeps eighths of a round, rounded down."""
 
     def admit(self, costs, /):
         return super().admit(np.where(costs <= TICKS, costs // (TICKS // 8) * (TICKS // 8), costs))
 
 
-class MoreThanTheEvent(PrecisionAccounts):
+class MoreThanTheEvent(Accounts):
     """Takes costs to be proportional beyond the event's largest, where on a sample they grow faster."""
 
     def admit(self, costs, /):
@@ -313,7 +331,7 @@ class MoreThanTheEvent(PrecisionAccounts):
         return active
 
 
-class OneAccountForAll(PrecisionAccounts):
+class OneAccountForAll(Accounts):
     """Everybody goes on while the average has not spent everything."""
 
     def admit(self, costs, /):
@@ -367,7 +385,7 @@ def worlds(rate, charged, policy, others_policy=lambda h: (), *, arrival=0, roun
         own = policy(history) if len(history) >= arrival else None
         if own is not None and accounts == "kept":
             # Costs in ticks of the limit's: c^2 / LIMIT^2.
-            ledger = PrecisionAccounts(filtered(charged), 1)
+            ledger = Accounts(filtered(charged), 1)
             ledger.admit(np.array([0]))
             ledger._spent[:] = kept
             cost = math.ceil(TICKS * own**2 / LIMIT**2)
@@ -478,7 +496,7 @@ def test_what_no_cost_depends_on_is_left_out_inside_a_filter():
         (lambda: Filtered(Gaussian(1.0), 2, 3), "from 1 to the 2 rounds"),
         (lambda: Filtered(Gaussian(1.0), 2, 0), "from 1 to the 2 rounds"),
         (lambda: Disjoint(Gaussian(1.0), 0), "parts"),
-        (lambda: PrecisionAccounts(Filtered(Gaussian(1.0), 2**30, 2**29), 1), "2\\^28 rounds"),
+        (lambda: Accounts(Filtered(Gaussian(1.0), 2**30, 2**29), 1), "2\\^28 rounds"),
     ],
 )
 def test_events_without_meaning_cannot_be_built(build, message):

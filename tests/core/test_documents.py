@@ -4,6 +4,7 @@ import io
 import json
 import zipfile
 from collections.abc import Mapping
+from typing import Any
 
 import attrs
 import numpy as np
@@ -113,16 +114,15 @@ def test_text_that_can_be_printed_has_no_flaw():
 
 def test_fields_are_asked_for_by_type_and_none_may_be_left():
     fields = Fields({"a": "x", "n": 1, "t": True, "z": None, "l": ["a"]}, "it", InvalidRelease)
-    assert (fields.text("a"), fields.number("n"), fields.whole("n"), fields.truth("t")) == ("x", 1, 1, True)
-    assert fields.texts("l") == ("a",)
-    assert fields.number("absent", 7) == 7
-    for ask in (fields.number, fields.texts, fields.mapping, fields.whole, fields.truth):
+    facts = (("a", str), ("n", float), ("n", int), ("t", bool), ("l", tuple[str, ...]))
+    assert [fields.read(*fact) for fact in facts] == ["x", 1, 1, True, ("a",)]
+    for kind in (float, tuple[str, ...], Mapping[str, Any], int, bool):
         with pytest.raises(InvalidRelease, match="it: a is 'x'; it must be"):
-            ask("a")
+            fields.read("a", kind)
     with pytest.raises(InvalidRelease, match="it: t is True"):
-        fields.number("t")
+        fields.read("t", float)
     with pytest.raises(InvalidRelease, match="absent is missing"):
-        fields.text("absent")
+        fields.read("absent", str)
     with pytest.raises(InvalidRelease, match="there is no 'z'"):
         fields.close()
     assert (fields.rest(), fields.value("z")) == ({"z": None}, None)

@@ -109,7 +109,7 @@ def test_what_cannot_be_scored_is_refused_before_anything_is_spent():
         (replaced, {"regressor": "winsorized_least_squares"}, {}, "may change its side"),
         (SCHEMA, {"scorer": "kendall", "selector": "peel"}, {}, "add a regressor"),
         (SCHEMA, {"regressor": "boosted_trees"}, {"evaluate": 1.5}, "above 0 and below 1"),
-        (SCHEMA, {"regressor": "sgbdt"}, {"batches": 2}, "from one table"),
+        (SCHEMA, {"regressor": "sgbdt"}, {"batches": 2}, "one table scores a model"),
         (SCHEMA, {"regressor": "tukey", "accountant": "basic"}, {}, "does not support Gaussian"),
     ):
         with pytest.raises(CannotCompose, match=why):

@@ -466,3 +466,10 @@ def test_each_kind_of_part_has_a_protocol():
 
 def test_kinds_differ_in_all_of_their_names():
     assert len({name for kind in KINDS for name in (kind.name, kind.group)}) == 2 * len(KINDS)
+
+
+def test_libraries_are_those_of_dpkit_that_a_distribution_requires_at_any_depth():
+    found = registry_module.libraries_of("dpkit-regressor-sgbdt")
+    assert {"dpkit-fences", "dpkit-model-trees", "dpkit-kernels", "dpkit-model-lines"} == found.keys()
+    assert registry_module.libraries_of("dpkit-selector-peel") == {}
+    assert registry_module.libraries_of("not-installed") == registry_module.libraries_of("") == {}

@@ -1,14 +1,16 @@
 import json
 import re
+from importlib.metadata import version
 
 import attrs
 import pytest
 
 from dpkit_core import Budget, LinearModel, Release, Schema, compose, verify
 from dpkit_core.errors import InvalidRelease
+from dpkit_core.files.documents import as_document, from_document
 from dpkit_core.privacy.budget import Neighboring, rounded_up
 from dpkit_core.privacy.events import Laplace, NonPrivate
-from dpkit_core.release.certificate import StageEvent
+from dpkit_core.release.certificate import PartRecord, StageEvent
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +32,18 @@ def test_a_release_survives_its_file(release, tmp_path):
     path = tmp_path / "release.json"
     release.write(path)
     assert Release.read(path) == release
+
+
+def test_a_certificate_has_the_versions_of_libraries_that_parts_use():
+    """Proofs of fences cite code of another distribution than the part's."""
+    schema = Schema.numeric(["a", "b"], "y", {"a": (0, 1), "b": (0, 1), "y": (0, 1)})
+    plan = compose(scorer="correlation", selector="peel", regressor="mean", accountant="rdp")
+    scorer, selector, *_ = plan.plan(schema, Budget(1.0, 1e-6), k=1).records
+    assert scorer.libraries == {"dpkit-fences": version("dpkit-fences")}
+    assert "libraries" in as_document(scorer)
+    assert "libraries" not in as_document(selector)  # nor in files of before
+    for record in (scorer, selector):
+        assert from_document(PartRecord, as_document(record), "part", InvalidRelease) == record
 
 
 def test_the_file_holds_what_is_promised(release, tmp_path):

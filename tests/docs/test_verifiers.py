@@ -96,7 +96,7 @@ def test_every_release_of_old_is_confirmed_by_all(path):
 # What no edit in one place shows, without planning again or a signature; the page lists these kinds.
 UNSEEN = {
     "words": r"refusal|refusal_code|(certificate/(arithmetic|assumptions|randomness|dpkit|reasons/\d+).*)"
-    r"|certificate/parts/\d+(/(proof|reference|version|name|distribution|options.*))?"
+    r"|certificate/parts/\d+(/(proof|reference|version|name|distribution|options.*|libraries.*))?"
     r"|certificate/engine/(name|distribution|version)"
     r"|certificate/events/.*(proof|reason)|certificate/schema/assertions.*",
     "values": r"selected.*|model.*|evaluation.*",

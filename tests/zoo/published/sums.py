@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 import attrs
@@ -43,12 +44,21 @@ class ClippedMean:
         return max(map(abs, plan.settings))
 
     def fit(self, data, plan, meter, /):
-        clip, groups = self.clip(data, plan), np.zeros(len(data.y), dtype=np.int64)
-        total = 0.0
+        clip, kept, total = self.clip(data, plan), data.keep(targets), 0.0
         for event in plan.events:
-            numbers = quantize(data.y - total, clip, self.units)
-            total += meter.sums([numbers], groups, limits=[self.units], event=event)[0, 0] / self.units / 100
+            contributed = partial(residuals, total=total, clip=clip, units=self.units)
+            sums = meter.kept_sums([kept], contributed, limits=[self.units], event=event)
+            total += sums[0, 0] / self.units / 100
         return LinearModel(data.names, np.zeros(len(data.names)), clip * float(np.clip(total, -1, 1)))
+
+
+def targets(block):
+    return block.y
+
+
+def residuals(y, total, clip, units):
+    """Return what records contribute, all to one group."""
+    return [quantize(y - total, clip, units)], np.zeros(len(y), dtype=np.int64)
 
 
 class ClipFromTheData(ClippedMean):

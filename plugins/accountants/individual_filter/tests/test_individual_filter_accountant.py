@@ -8,7 +8,7 @@ from dpkit_check.pytest import parametrize_with_checks
 
 from dpkit_core import Neighboring, Registry
 from dpkit_core.errors import UnsupportedEvent
-from dpkit_core.privacy.accounts import TICKS, PrecisionAccounts
+from dpkit_core.privacy.accounts import TICKS, admitted, limit_of
 from dpkit_core.privacy.events import (
     Filtered,
     Gaussian,
@@ -67,10 +67,12 @@ def test_the_sum_is_that_of_the_renyi_accountant():
 
 
 def test_accounts_end_where_the_certificate_says():
-    accounts = PrecisionAccounts(Filtered(ROUND, rounds=10, charged=3), 2)
-    costs = np.array([TICKS, TICKS // 2])
-    taken = np.array([accounts.admit(costs) for _ in range(10)])
-    assert taken.sum(axis=0).tolist() == [3, 6]
+    limit = limit_of(Filtered(ROUND, rounds=10, charged=3))
+    spent, taken = np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64)
+    for _ in range(10):
+        active, spent = admitted(spent, np.array([TICKS, TICKS // 2]), limit)
+        taken += active
+    assert taken.tolist() == [3, 6]
 
 
 @pytest.mark.parametrize(

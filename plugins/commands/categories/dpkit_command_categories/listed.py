@@ -9,7 +9,7 @@ import attrs
 
 from dpkit_core import Matrix
 from dpkit_core.errors import InvalidRelease
-from dpkit_core.files.documents import Fields
+from dpkit_core.files.documents import as_document, from_document
 from dpkit_core.text import Shown, number_of
 from dpkit_core.validators import frozen_tuple
 
@@ -85,8 +85,7 @@ class Categories:
 
     def to_document(self) -> dict[str, Any]:
         """Return plain data."""
-        columns = [attrs.asdict(column, filter=lambda _, value: value is not None) for column in self.columns]
-        return {"kind": KIND, "columns": columns}
+        return {"kind": KIND, **as_document(self)}
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
@@ -97,22 +96,5 @@ class Categories:
         InvalidRelease
             If something is missing or unknown.
         """
-        fields = Fields(document, f"a model of kind {KIND}", InvalidRelease)
-        fields.text("kind")
-        columns = tuple(map(_listed, fields.mappings("columns")))
-        fields.close()
-        return cls(columns)
-
-
-def _listed(document: Mapping[str, Any]) -> Listed:
-    fields = Fields(document, "a list of categories", InvalidRelease)
-    counts = fields.numbers("counts") if "counts" in document else None
-    listed = Listed(
-        fields.text("name"),
-        fields.number("deviation"),
-        fields.number("threshold"),
-        tuple(fields.texts("values")),
-        None if counts is None else tuple(counts),
-    )
-    fields.close()
-    return listed
+        facts = {key: value for key, value in document.items() if key != "kind"}
+        return from_document(cls, facts, f"a model of kind {KIND}", InvalidRelease)

@@ -27,6 +27,7 @@ from dpkit_check.climb import NORMS, ROUNDING
 from dpkit_check.trial import CheckFailed, NotApplicable
 from dpkit_core import Lent
 from dpkit_core.arrays import Floats, Matrix
+from dpkit_core.mechanisms.sums import Contributed
 from dpkit_core.noise.randomness import Randomness
 from dpkit_core.noise.sampler import Sampler
 from dpkit_core.pipeline.meter import StageMeter
@@ -110,9 +111,11 @@ class Answers:
         picks: tuple[int, ...] = draw(scores)
         return picks
 
-    def summed(self, columns: Sequence[Any], groups: Any, draw: Callable[[Sequence[Any]], Any]) -> Any:
-        """Return the answer to a question about noisy sums."""
-        return draw(columns)
+    def summed(
+        self, kept: Sequence[Any], of: Contributed[Any], draw: Callable[[Contributed[Any]], Any]
+    ) -> Any:
+        """Return the answer to a question about noisy sums of what records contribute."""
+        return draw(of)
 
     def custom(self, event: Event) -> Sampler:
         """Return the sampler of a mechanism of the part's own."""
@@ -165,14 +168,9 @@ class Instrument(StageMeter):
         self._require_more()
         return picks
 
-    def sums(self, contributions: Sequence[Any], groups: Any, **options: Any) -> Any:
+    def kept_sums(self, kept: Sequence[Any], of: Contributed[Any], **options: Any) -> Any:
         """Return what is answered."""
-        draw = partial(super().sums, groups=groups, **options)
-        return self._answers.summed(contributions, groups, draw)
-
-    def kept_sums(self, kept: Sequence[Any], of: Any, **options: Any) -> Any:
-        """Return what is answered, of the rows that they add up, which are looked at."""
-        return self._sums_of_rows(kept, of, **options)
+        return self._answers.summed(kept, of, partial(super().kept_sums, kept, **options))
 
     def custom(self, event: Event, *, proof: str, arithmetic: str) -> AbstractContextManager[Sampler]:
         """Open a mechanism by the sampler that is answered."""
@@ -220,9 +218,16 @@ class Blind(Answers):
         """Return candidates drawn as if all had the score 0."""
         return super().picked(attrs.evolve(scores, values=np.zeros_like(scores.values)), event, draw)
 
-    def summed(self, columns: Sequence[Any], groups: Any, draw: Callable[[Sequence[Any]], Any]) -> Any:
+    def summed(
+        self, kept: Sequence[Any], of: Contributed[Any], draw: Callable[[Contributed[Any]], Any]
+    ) -> Any:
         """Return noise of the shape of the sums."""
-        return draw([np.zeros_like(column) for column in map(np.asarray, columns)])
+
+        def nothing(state: Any) -> tuple[list[npt.NDArray[Any]], npt.NDArray[Any]]:
+            columns, groups = of(state)
+            return [np.zeros_like(column) for column in map(np.asarray, columns)], groups
+
+        return draw(nothing)
 
     def foreign(self, whose: str) -> None:
         """Refuse: what somebody else draws is not the same for neighbors."""
@@ -242,6 +247,19 @@ class Asked:
     sensitivity: float
     scale: float | None = None
     """Of the noise; None where an index is drawn."""
+
+
+def rows_of(kept: Sequence[Any], of: Contributed[Any]) -> tuple[list[npt.NDArray[Any]], npt.NDArray[Any]]:
+    """Return what all records contribute, column by column, and to which groups."""
+    blocks = [of(state) for each in kept for state in each.states()]
+    columns = zip(*(columns for columns, _ in blocks), strict=True)
+    groups = np.concatenate([np.zeros(0, np.uint8), *(groups for _, groups in blocks)])
+    return [_together([np.array(column) for column in each]) for each in columns], groups
+
+
+def _together(blocks: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    same = all(block.ndim == 0 for block in blocks) and len({int(block) for block in blocks}) == 1
+    return blocks[0] if same else np.concatenate(blocks)
 
 
 class Transcript(Answers):
@@ -328,11 +346,13 @@ class Transcript(Answers):
         picks: tuple[int, ...] = self.settle(Asked(values, "range", event.sensitivity), drawn)
         return picks
 
-    def summed(self, columns: Sequence[Any], groups: Any, draw: Callable[[Sequence[Any]], Any]) -> Any:
+    def summed(
+        self, kept: Sequence[Any], of: Contributed[Any], draw: Callable[[Contributed[Any]], Any]
+    ) -> Any:
         """Return the answer of the other run, or draw; another check looks at what sums add up."""
-        self.summed_up.append(([np.array(column) for column in columns], np.array(groups)))
+        self.summed_up.append(rows_of(kept, of))
         with self.seen():
-            drawn = draw(columns)
+            drawn = draw(of)
         return self.settle(None, drawn)
 
     def custom(self, event: Event) -> Sampler:

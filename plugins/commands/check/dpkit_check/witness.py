@@ -76,7 +76,7 @@ def read_witness(path: Path) -> Witness:
     """
     document = read_json(path, "the witness", InvalidRelease)
     fields = Fields(document, "the witness", InvalidRelease)
-    if fields.text("format") != FORMAT or not fields.texts("checks"):
+    if fields.read("format", str) != FORMAT or not fields.read("checks", tuple[str, ...]):
         raise InvalidRelease(f"{path} is not a witness; pass a file written by dpkit check --witness")
     options, scenes = document.get("options", {}), document.get("scenes", {})
     mappings = isinstance(options, Mapping) and isinstance(scenes, Mapping)
@@ -85,11 +85,11 @@ def read_witness(path: Path) -> Witness:
             f"{path} has options or scenes that are not JSON objects; write the witness again"
         )
     return Witness(
-        fields.text("part"),
-        fields.text("kind"),
-        fields.whole("seed"),
-        fields.truth("thorough"),
-        fields.texts("checks"),
+        fields.read("part", str),
+        fields.read("kind", str),
+        fields.read("seed", int),
+        fields.read("thorough", bool),
+        fields.read("checks", tuple[str, ...]),
         options,
         scenes,
     )

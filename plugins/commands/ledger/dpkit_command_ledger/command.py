@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpkit_core.commands.options import Format, FormatOption, note
-from dpkit_core.privacy.filters import FILTERS
+from dpkit_core.privacy.filters import FILTERS, filter_to_document
 from dpkit_core.text import number_of
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def _statement(statement: Statement) -> dict[str, Any]:
     account = statement.account
     return {
         "account": account.name,
-        "measure": account.measure.to_document(),
+        "measure": filter_to_document(account.measure),
         "budget": {"epsilon": account.budget.epsilon, "delta": account.budget.delta},
         "neighboring": account.schema.neighboring.value,
         "units": list(account.measure.units),

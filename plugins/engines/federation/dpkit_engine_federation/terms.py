@@ -116,7 +116,7 @@ class Terms:
             raise InvalidOption(f"{path} is not a file of terms; give one that `dpkit federate plan` wrote")
         fields = Fields(document, f"terms {path}", InvalidOption)
         fields.value("format")
-        require_version(fields.what, fields.whole("format_version"), FORMAT_VERSION, InvalidOption)
+        require_version(fields.what, fields.read("format_version", int), FORMAT_VERSION, InvalidOption)
         return from_document(cls, fields.rest(), fields.what, InvalidOption)
 
     def to_document(self) -> dict[str, Any]:

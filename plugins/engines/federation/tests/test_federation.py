@@ -524,9 +524,10 @@ def sums_of_rounds(planned: Event, rounds: int, records: int) -> list[tuple[Any,
         "regression", StagePlan((planned, pays)), event.neighboring, Randomness.from_seed(5), joint=joint
     )
     meter.arrive(records)
-    groups = np.arange(records) % 2**16
+    data = Dataset.from_arrays(np.zeros((records, 1)), np.arange(records) % 2**16, Schema.numeric(["a"], "y"))
+    kept = [data.keep(lambda block: block.y.astype(np.int64))]
     for _ in range(rounds):
-        meter.sums([np.full(records, 2**20)], groups, limits=[2**20], event=event)
+        meter.kept_sums(kept, lambda groups: ([np.array(2**20)], groups), limits=[2**20], event=event)
     meter.finish()
     return [(first // 2**20, second // 2**20) for first, second in joint.given]
 

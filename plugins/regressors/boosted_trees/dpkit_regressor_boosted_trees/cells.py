@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
-from dpkit_fences.fences import LEAST_WIDTH, Fences
+from dpkit_fences.fences import LEAST_WIDTH, Fences, scale_rows
 from dpkit_model_trees.drawing import MOST_THRESHOLDS, feature_weights
 
 from dpkit_core.mechanisms.cells import Cells, counts_sensitivity, private_cells
@@ -158,7 +158,6 @@ def with_shares(
 
 def scaled(block: Block, columns: Sequence[KnownColumn]) -> Matrix:
     """Return the features of a block about their centers in units of their widths, clipped to [-1, 1]."""
-    rows = np.empty(block.X.shape)
-    for j, column in enumerate(columns):
-        rows[:, j] = column.fences.scale(block.X[:, j])
-    return rows
+    rows = np.empty(block.X.shape[::-1])
+    scale_rows(block.X, [column.fences for column in columns], rows)
+    return np.ascontiguousarray(rows.T)

@@ -734,9 +734,9 @@ def test_the_rule_follows_the_signal() -> None:
 def test_squared_residuals_stay_whole_numbers() -> None:
     loss = SquaredLoss(clip=1.0)
     targets, scores = loss.begin(np.array([0.5, -3.0, 1e300, 2.0**-17]))
-    assert loss.residuals(targets, scores).tolist() == [STEPS // 2, -STEPS, STEPS, 0]
+    assert loss.residuals(targets, scores).tolist() == [STEPS // 2, -3 * 2**15, 2**29, 0]
     moved = loss.moved(scores, np.array([100.0, -2.0 * STEPS]), np.array([0, 1, 1, 0], dtype=np.uint8))
-    assert loss.residuals(targets, moved).tolist() == [STEPS // 2 - 100, -STEPS, STEPS, -100]
+    assert loss.residuals(targets, moved).tolist() == [STEPS // 2 - 100, -STEPS, 2**29 + 2 * STEPS, -100]
 
 
 def test_logistic_residuals_are_label_less_probability() -> None:
@@ -780,6 +780,19 @@ def test_steps_of_the_line_are_exact_products(compiled: bool, n: int, d: int, se
         assert part.gradient(weights).tolist() == expected.tolist()
 
 
+@needs_kernels
+@pytest.mark.parametrize("sign", [-1, 1])
+@pytest.mark.parametrize("weight", [2**26, 2**26 - 1, 511])
+def test_the_largest_products_of_a_line_are_exact(sign: int, weight: int) -> None:
+    rows, weights = np.full((251, 300), -(2**14), np.int16), np.full(251, float(sign * weight))
+    targets = np.repeat([0.0, 1e9, -1e9], 100)
+    state = Descending(rows, targets).clipped(0.5)
+    steps = np.trunc(np.clip((targets + sign * weight * 251 / 2**20) * (2 * STEPS), -STEPS, STEPS)).astype(
+        int
+    )
+    assert state.gradient(weights).tolist() == [-(2**14) * int(steps.sum())] * 251
+
+
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=needs_kernels)])
 @settings(max_examples=50, deadline=None)
 @given(st.integers(1, 3000), st.integers(1, 8), st.integers(0, 2**32 - 1))
@@ -798,7 +811,7 @@ def test_leaves_add_up_what_is_left_after_the_last_tree(
     sums = [int(np.clip(moved[reached == each], -STEPS, STEPS).sum()) for each in range(2**depth)]
     with pytest.MonkeyPatch.context() as patch:
         if not compiled:
-            patch.setattr(learning, "_group_sums", learning.group_sums)
+            patch.setattr(learning, "_clipped_sums", learning._clipped_sums_in_numpy)
             patch.setattr(squared, "_left", squared._left_in_numpy)
             patch.setattr(dpkit_kernels, "COMPILED", False)  # for the leaves
         loss = SquaredLoss(1.0)

@@ -7,6 +7,7 @@ import attrs
 import numpy as np
 import pytest
 from dpkit_check import CheckFailed, StageMeter, checks_for, trial_for
+from dpkit_check.instrument import rows_of
 from dpkit_check.pytest import parametrize_with_checks
 from dpkit_fences.fences import records_needed
 from dpkit_regressor_sgbdt import SgbdtRegressor, sgbdt
@@ -80,12 +81,9 @@ class ExactMeter(StageMeter):
         self._sampler = Exact(np.random.default_rng(0))
         self.asked = []
 
-    def sums(self, contributions, groups, *, limits, event):
-        self.asked.append(([np.asarray(column) for column in contributions], np.asarray(groups)))
-        return super().sums(contributions, groups, limits=limits, event=event)
-
     def kept_sums(self, kept, of, **options):
-        return self._sums_of_rows(kept, of, **options)
+        self.asked.append(rows_of(kept, of))
+        return super().kept_sums(kept, of, **options)
 
 
 def table(n, seed=0, schema=SCHEMA):
@@ -269,7 +267,7 @@ def test_with_a_filter_a_record_stops_when_it_has_spent_what_is_paid_for():
         quick(rounds=10, extra=1.0, learning_rate=1e-9), data, request(named("individual_filter")())
     )
     contributed = [columns[-1] for columns, _ in meter.asked[1:]]
-    spent = meter._accounts[len(meter._plan.events) - 1]._spent
+    spent = meter._spent[len(meter._plan.events) - 1]
     assert all(np.abs(column).min() == UNITS for column in contributed)
     assert (spent <= 5 * TICKS).all()
     assert (spent > 4 * TICKS).all()
@@ -293,13 +291,11 @@ def test_batches_without_accounts_cost_what_one_costs_and_share_no_record():
     _, meter = exactly(regressor, stream(30, 0, 20), asked)
     sizes = [30, 0, 20]
     for turn, (columns, groups) in enumerate(meter.asked):
-        batch = turn // 5  # an initial score and four rounds each
-        first, last = sum(sizes[:batch]), sum(sizes[: batch + 1])
-        assert groups.shape == (last,)
-        assert all((column[:first] == 0).all() for column in columns)
-        assert all(column.shape == (last,) for column in columns)
+        own = (sizes[turn // 5],)  # an initial score and four rounds each
+        assert groups.shape == own
+        assert all(column.shape == own for column in columns)
     assert meter.asked[0][0][-1].any()
-    assert meter.asked[-1][0][-1][30:].any()
+    assert meter.asked[-1][0][-1].any()
 
 
 def test_batches_with_accounts_all_learn_and_pay_for_one_batch():

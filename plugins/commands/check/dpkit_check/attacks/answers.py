@@ -276,11 +276,11 @@ def check_records_answer_for_themselves(make: Factory[Regressor], trial: Trial) 
                 if transcript.own or transcript.opaque:
                     raise NotApplicable("it draws noise outside the meter, so a fit cannot be replayed")
             if not first.summed_up:
-                raise NotApplicable("it does not call Meter.sums")
+                raise NotApplicable("it does not call Meter.kept_sums")
             require(
                 len(first.summed_up) == len(second.summed_up),
-                f"called Meter.sums {len(first.summed_up)} times on one table and {len(second.summed_up)} "
-                f"times on a neighbor, after the same releases ({case.name})",
+                f"called Meter.kept_sums {len(first.summed_up)} times on one table and "
+                f"{len(second.summed_up)} times on a neighbor, after the same releases ({case.name})",
             )
             for turn, (one, other) in enumerate(zip(first.summed_up, second.summed_up, strict=True)):
                 require(

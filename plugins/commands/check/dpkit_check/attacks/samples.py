@@ -68,11 +68,11 @@ def check_samples_are_poisson_samples(make: Factory[Regressor], trial: Trial) ->
 
     Many runs without noise, with secret coins, on small tables of every size up to two expected samples; the
     record that differs is first, last or in between. Two events must also use independent coins. Samples
-    drawn by the meter itself (``Meter.sums``) are tested with the core.
+    drawn by the meter itself (``Meter.kept_sums``) are tested with the core.
 
     If this fails: draw a fresh coin for each record in each event from the sampler of ``Meter.custom``.
     Samples of a fixed size, samples of at least one record, shuffled batches and public coins
-    (``Meter.coins``) cost more than a Poisson sample. ``Meter.sums`` draws Poisson samples.
+    (``Meter.coins``) cost more than a Poisson sample. ``Meter.kept_sums`` draws Poisson samples.
     """
     rng = np.random.default_rng(trial.seed)
     cases = [case for case in _sampling(make) if _own_samples(case)]
