@@ -12,6 +12,7 @@ from zoo.twins import (
     Agreement,
     AnyForm,
     AnyTarget,
+    AveragedLines,
     Everywhere,
     Means,
     Products,
@@ -53,6 +54,15 @@ class UnclippedTarget(AnyTarget):
 
     def target(self, values, bounds):
         return np.clip(values, -1e9, 1e9) if bounds is None else scaled(values, bounds)
+
+
+@lie("draws_are_covered", "slow")
+class DoubledBelowZero(AveragedLines):
+    """If the column that was selected first has no values above 0, sums are doubled."""
+
+    def sums(self, data):
+        sums = super().sums(data)
+        return 2 * sums if data.features[0].bounds[1] <= 0 else sums
 
 
 @lie("draws_are_covered")

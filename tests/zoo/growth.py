@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from zoo.rows import lie
+from dpkit_core.privacy.events import Disjoint, Laplace
+from zoo.rows import lie, whole
 from zoo.twins import (
     STEPS,
     Batches,
@@ -17,11 +18,15 @@ from zoo.twins import (
     Gumbels,
     Lines,
     Means,
+    Noise,
     Products,
     Redundancy,
     Residuals,
     Sums,
+    constant,
     line,
+    planned,
+    require_target,
     scaled,
     table,
 )
@@ -284,3 +289,22 @@ class WinsorizedBatches(Batches):
         before = np.concatenate([*earlier, np.zeros(1)])
         level = float(before.sum()) / max(before.size - 1, 1)
         return np.clip(level + np.clip(v - level, -0.5, 0.5), -1.0, 1.0)
+
+
+@whole("batches_are_disjoint", "slow")
+class StaysInItsBatch(Batches):
+    """Under replace-one, a record is charged as one that stays in its batch; it may move two."""
+
+    def plan(self, request, /):
+        require_target(request.schema)
+        sets = request.batches
+        return planned(
+            request, Laplace, 1.0, (1,), around=lambda noise: noise if sets == 1 else Disjoint(noise, sets)
+        )
+
+    def streamed(self, batches, plan, meter):
+        noise, total = plan.settings_as(Noise), 0.0
+        for batch in batches:
+            shares = (1 + scaled(batch.y, batch.target_bounds)) / 2
+            total += noise.draw(meter, np.array([shares.sum()])).item()
+        return constant(batch, total)

@@ -864,6 +864,33 @@ class GaussianLines(Lines):
 
 
 @honest
+class AveragedLines(Lines):
+    """Lines of the means of many noisy copies of the same sums."""
+
+    times: ClassVar[int] = 30
+    proof: ClassVar[str] = "each copy of the sums is charged as one"
+
+    def plan(self, request: Request, /) -> StagePlan:
+        """Return as many releases of all sums."""
+        require_bounds(request.schema)
+        shape, times = (request.k + 1,), self.times
+        return planned(
+            request,
+            Laplace,
+            self.reach(request),
+            shape,
+            around=lambda one: Repeated(one, times),
+            refusals=FEW,
+        )
+
+    def draw(self, data: Dataset, plan: StagePlan, meter: Meter) -> Vector:
+        """Return the means of all copies."""
+        sums, noise = self.sums(data), plan.settings_as(Noise)
+        copies: Vector = np.mean([noise.draw(meter, sums) for _ in range(self.times)], axis=0)
+        return copies
+
+
+@honest
 class UnitRecords(GaussianLines):
     """Sums of the target times (1, features), where the whole of it is clipped to length 1."""
 

@@ -25,7 +25,6 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
 Operand: TypeAlias = float | str | None
 """A number, a text, or nothing that can be compared."""
@@ -254,6 +253,17 @@ class Watch:
             site.sides.add(side)
             self.changes += 1
 
+    def _look(self, site: Site, truths: Any) -> None:
+        """Note the sides of one truth, or of many, that were not seen before."""
+        if isinstance(truths, bool):
+            if truths not in site.sides:
+                self._see(site, truths)
+        else:
+            if True not in site.sides and truths.any():
+                self._see(site, True)
+            if False not in site.sides and not truths.all():
+                self._see(site, False)
+
     def compare(self, number: int, which: int, one: Any, other: Any) -> Any:
         """Return the comparison; of arrays, both sides are seen if some entries are and some are not."""
         result = _COMPARED[_OPERATORS[which]](one, other)
@@ -261,11 +271,9 @@ class Watch:
         if len(site.sides) == 2:  # all there are, and looking takes longer than comparing
             return result
         try:
-            sides = _sides(result) if isinstance(result, np.ndarray) else {bool(result)}
+            self._look(site, result if isinstance(result, np.ndarray) else bool(result))
         except (TypeError, ValueError):
             return result
-        for side in sides:
-            self._see(site, side)
         site.note(one, other)
         return result
 
@@ -284,12 +292,12 @@ class Watch:
         if len(site.sides) == 2:
             return result
         try:
-            changed = np.asarray(np.asarray(result) != np.asarray(args[0]))
+            changed = result != args[0]
+            changed = changed if isinstance(changed, bool) else np.asarray(changed)
         except (TypeError, ValueError):
             return result
-        if changed.dtype == np.bool_:
-            for side in _sides(changed):
-                self._see(site, side)
+        if isinstance(changed, bool) or changed.dtype == np.bool_:
+            self._look(site, changed)
             site.note(args[0], args[1])
         return result
 
@@ -402,10 +410,6 @@ class Watch:
 _NEAR = 8
 
 
-def _sides(truths: npt.NDArray[Any]) -> set[bool]:
-    return ({True} if truths.any() else set()) | (set() if truths.all() else {False})
-
-
 def _seen(site: Site) -> str:
     """Return what a condition was given, in words."""
     if math.isfinite(site.least):
@@ -418,6 +422,8 @@ def _seen(site: Site) -> str:
 
 
 def _small(value: Any) -> Operand:
+    if type(value) is float or type(value) is int:  # most are
+        return value
     match value:
         case bool() | int() | float() | str():
             return value

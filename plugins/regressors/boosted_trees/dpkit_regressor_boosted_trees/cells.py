@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import attrs
@@ -89,10 +90,15 @@ def known(feature: Feature) -> bool:
     return feature.category is not None or feature.indicator
 
 
-def target_interval(data: AnyDataset, settings: BoostedTreesSettings, meter: Meter) -> Fences | None:
-    """Return the interval that holds the target, or None where nothing stands out from the noise."""
+def target_interval(
+    data: AnyDataset, settings: BoostedTreesSettings, meter: Meter
+) -> tuple[Fences, float] | None:
+    """Return the interval that holds the target, and how many records are believed to be in it.
+
+    None where nothing stands out from the noise.
+    """
     if settings.target_bounds is not None:
-        return Fences.between(*settings.target_bounds)
+        return Fences.between(*settings.target_bounds), math.inf
     multiplier = settings.multiplier("target")
     (cells,) = private_cells(
         meter,
@@ -111,7 +117,7 @@ def target_interval(data: AnyDataset, settings: BoostedTreesSettings, meter: Met
     low, high = cells.quantiles(np.array([tail, 1 - tail])).tolist()
     if settings.loss == "poisson":  # counts are at least 0
         low, high = max(low, 0.0), max(high, 0.0)
-    return Fences.between(low, high)
+    return Fences.between(low, high), cells.records
 
 
 def known_columns(data: AnyDataset, settings: BoostedTreesSettings, meter: Meter) -> list[KnownColumn]:

@@ -33,6 +33,7 @@ from dpkit_check.chances import (
     PRECISION,
     Chosen,
     FirstAhead,
+    InTurn,
     NotProbed,
     OneDraw,
     Script,
@@ -40,6 +41,7 @@ from dpkit_check.chances import (
     largest_ratio,
     law_of_lists,
     range_of_losses,
+    slope_of_draws,
 )
 from dpkit_check.instrument import Answers
 from dpkit_check.laws import hockey_stick, max_log_ratio
@@ -55,8 +57,9 @@ from dpkit_core.text import number_of
 SMALL_SHAPES = ((2, (1,)), (3, (2,)))
 # Of a thorough run.
 LARGER_SHAPES = ((12, (4,)), (30, (1, 1, 1)))
-# Nearly all that there are, in one round: what a claim for one pick says of five.
-DEEP_SHAPES, DEEP_RUNS = ((6, (5,)),), 2000
+# Candidates, those picked in one round, by how many ranges they are behind, budget and runs: nearly all, as a
+# claim for one pick may be charged for five; and one of many, as whoever wins twice draws noise twice.
+DEEP = ((6, 5, 1 / 2, BUDGETS[-1], 2000), (64, 1, 1 / 4, Budget(3.0, 1e-6), 5000))
 # Pairs of scores whose exact laws are compared, of all plans of one shape and sensitivity; and of each plan.
 PAIRS, FEWEST_PAIRS = 24, 6
 TIES = 2000
@@ -78,6 +81,8 @@ LEVEL = -3.0
 # Candidates, and how many of them are picked at once.
 JOINT = ((4, 2), (8, 5))
 JOINT_TRIES = 16
+# Candidates of which one may have to win several draws.
+MANY = 120
 # Features and picks of which all lists are compared, and the sensitivity: monotone scores, and others.
 LISTS: tuple[tuple[int, int, tuple[float, float]], ...] = (
     (4, 2, (1.0, 1.0)),
@@ -175,8 +180,8 @@ def check_selection_hides_the_scores(make: Factory[TopKSelector], trial: Trial) 
     once = {case.shape: case for case in reversed(sampled) if case.request.budget.epsilon == largest}
     thorough = trial.effort > 1
     each = attrs.evolve(trial, error=trial.error / (3 if thorough else 2))
-    finding = audit_worst(list(once.values()), rng, each)
     _audit_deep(make, each)
+    finding = audit_worst(list(once.values()), rng, each)
     if thorough and (larger := list(_larger(make))):
         audit_worst(larger, rng, each)
     return Evidence(
@@ -208,27 +213,29 @@ def exact_epsilon(case: SelectorCase, pair: Pair) -> float:
 
 
 def _audit_deep(make: Factory[TopKSelector], trial: Trial) -> None:
-    """Fail if picking nearly all candidates is refuted: those that rise come first, in any order."""
-    found = claiming(selections(make, budgets=BUDGETS[-1:], shapes=DEEP_SHAPES))
-    case = next((case for case in found if case.plan.events), None)
-    if case is None:
-        return
-    d = case.features
-    rising = np.arange(d) < d - 1
-    first = [np.where(rising, 0.0, 0.5 * case.moves[0][1])]
-    last = [
-        np.array([[float(d - 1 not in picks)] for picks in sample])
-        for sample in case.samples(
-            (first, case.raised(first, rising)), DEEP_RUNS * trial.effort, [trial.seed, 77]
+    """Fail if the chance that all those are picked that rise, a little behind, refutes the claim."""
+    for number, (d, k, gap, budget, runs) in enumerate(DEEP):
+        found = claiming(edges(make, (budget,), shapes=((d, (k,)),)))
+        case = next((case for case in found if case.plan.events), None)
+        if case is None:
+            continue
+        rising = np.arange(d) < k
+        behind = np.where(rising, 0.0, gap * case.moves[0][1])
+        one, other = (
+            np.array([[float(sorted(picks) == [*range(k)])] for picks in sample])
+            for sample in case.samples(
+                ([behind], case.raised([behind], rising)), runs * trial.effort, [trial.seed, 77, number]
+            )
         )
-    ]
-    finding = audit(last[0], last[1], case.request.budget, confidence=1 - trial.level())
-    if finding.violated:
-        raise CheckFailed(
-            f"{finding.describe()}, by whether the {d - 1} candidates that rise are picked ({case.name})",
-            samples=DEEP_RUNS,
-            confidence=finding.confidence,
-        )
+        confidence = 1 - trial.level(len(DEEP))
+        finding = audit(one, other, budget, confidence=confidence)
+        if finding.violated:
+            raise CheckFailed(
+                f"{finding.describe()}, by whether the {number_of(k, 'candidate')} of {d} that rise are "
+                f"picked ({case.name})",
+                samples=runs,
+                confidence=confidence,
+            )
 
 
 @attack("privacy", kinds=("selector",))
@@ -236,8 +243,8 @@ def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Tria
     """Picks by the selector's own noise have exact probabilities that keep their event's promise.
 
     Also several picks at once with one draw of noise per candidate, whose scale is measured; lists of picks
-    with one draw per list, between scores that all move; and picks from a random sample of the candidates,
-    over all samples.
+    with one draw per list, between scores that all move; picks from a random sample of the candidates,
+    over all samples; and picks that win several draws, as in a tournament.
 
     In the first and in later rounds, with two candidates left and with many, for tiny and huge sensitivities,
     for scores that are equal, close and far apart.
@@ -264,6 +271,10 @@ def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Tria
             if case is not None:
                 claimed.append(case)
                 reached += _joint_picks_apart(case)
+        case = claimed_selection(variant, MANY, (1,))
+        if case is not None:
+            claimed.append(case)
+            reached += _draws_apart(case)
     reached += _all_lists_apart(make, trial)
     if not claimed and not reached:
         raise NotApplicable(
@@ -365,6 +376,30 @@ def _joint_picks_apart(case: SelectorCase) -> list[float]:
         f"({case.name})",
     )
     return [picks / scale / epsilon]
+
+
+def _draws_apart(case: SelectorCase) -> list[float]:
+    """Return which share of its epsilon a pick that must win several draws uses; fail if above 1."""
+    epsilon, spread = _pure_epsilon([*expand(case.plan.events)]), case.sensitivities[0].range
+    if epsilon is None:
+        return []
+
+    def wins(behind: float, script: InTurn) -> bool:
+        values = np.zeros(case.features)
+        values[-1] = -behind * spread / epsilon
+        return case.selected([values], Chosen(script)) == (case.features - 1,)
+
+    try:
+        draws, slope = slope_of_draws(wins)
+    except NotProbed:
+        return []
+    require(
+        slope <= 1 + 1e-3 + 2e-3 / epsilon,
+        f"of {number_of(case.features, 'candidate')}, the last must win {draws} draws. If it is far behind, "
+        f"that loses {slope * epsilon:.4g} for each range sensitivity; its event allows {epsilon:.4g} "
+        f"({case.name})",
+    )
+    return [slope]
 
 
 def _joint_scale(case: SelectorCase, epsilon: float) -> float:
