@@ -510,7 +510,8 @@ ROWS = {
             trees,
             histogram_trees,
             15.0,
-            "1200 draws of noise, a quarter with few records; reading rows and residuals in each round with many",
+            "1200 draws of noise, a quarter with few records; "
+            "reading rows and residuals in each round with many",
             {"n": n, "d": d},
             {"n": 5_000, "d": d},
         )
