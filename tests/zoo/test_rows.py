@@ -56,8 +56,8 @@ def by_effort():
 #: sparse vectors whose noise does not grow with the picks, whose sets tell in far tails.
 MISSED = [row for row in LIES if not row.found_by]
 
-#: Attack -> a lie that it finds, and no other attack: without it, it would pass. Of attacks that are not here,
-#: none has been found among the rows yet. What is in ``zoo.branches`` is found by one attack alone, too.
+#: Attack -> a lie that it finds, and no other attack: without it, it would pass. Of other attacks
+#: none has been found yet. What is in ``zoo.branches`` is found by one attack alone, too.
 ALONE = {
     "any_output_is_possible_for_neighbors": "FewBits",
     "batches_are_disjoint": "StaysInItsBatch",
