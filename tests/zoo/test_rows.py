@@ -34,15 +34,12 @@ def by_effort():
     """Yield the rows that are found, each with the mark of the run in which its attack is made.
 
     Of those of the default run, the first of each attack and kind of part stays there: others show the same.
-    A lie that one attack finds alone is asked in each run.
     """
     shown = set()
     for row in LIES:
         if not row.found_by:
             continue
         effort, shows = row.effort, (row.found_by, kind_of(row.part))
-        if effort == "exhaustive" and row.name in ALONE.values():
-            effort = "slow"
         if effort == "default" and shows in shown:
             effort = "slow"
         elif effort == "default":
@@ -76,8 +73,10 @@ ALONE = {
     "only_candidates_are_picked": "LastResort",
     "options_are_frozen_data": "LikeNoOther",
     "other_relations_are_refused": "AnyRelation",
+    "own_noise_is_paid_for": "unseen.regressors.ClassicalGaussian",
     "protocol": "OfAnotherTime",
     "scores_are_deterministic": "Jitter",
+    "selection_hides_the_scores": "OneScaleSelector",
     "sensitivity_in_corners": "NativeUnitsScorer",
     "values_add_up_over_parties": "CappedTotals",
 }
