@@ -125,8 +125,7 @@ def commands() -> str:
     """Return the help of every command as Markdown."""
     runner = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"})
     sections = []
-    built_in = [str(command.name) for command in cli.registered_commands]
-    for name in (*built_in, *InstalledCommands(built_in).names()):
+    for name in InstalledCommands().names():
         shown = runner.invoke(cli, [name, "--help"], prog_name="dpkit").stdout.strip()
         sections.append(f"## dpkit {name}\n\n```text\n{shown}\n```\n")
     return "\n".join(sections)

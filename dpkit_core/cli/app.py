@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,10 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 import dpkit_core
-from dpkit_core.cli.compose import COMPOSE_EXAMPLES, compose
-from dpkit_core.cli.list import list_parts
-from dpkit_core.cli.run import run
-from dpkit_core.commands.installed import Announced, InstalledCommands
+from dpkit_core.commands.installed import BUILT_IN, Announced, InstalledCommands
 from dpkit_core.commands.options import note, print_json, until_nobody_reads
 from dpkit_core.commands.process import Stopped
 from dpkit_core.errors import BudgetSpent, CannotCompose, DpkitError, ReleaseNotShown, ReleaseNotWritten
@@ -36,10 +34,7 @@ _RUNNING = f"{__name__}.running"
 
 
 class _Commands(TyperGroup):
-    """The built-in commands, and after them those of other distributions, which are imported when they run.
-
-    So ``dpkit list`` and ``dpkit --help`` never import a command of a plugin.
-    """
+    """All commands, each of which is imported when it runs: ``dpkit --help`` imports none."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.meta[_AS_JSON] = _wants_json(args)
@@ -53,11 +48,16 @@ class _Commands(TyperGroup):
             return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        names = [*super().list_commands(ctx), *self._installed(ctx).names()]
+        names = self._installed(ctx).names()
         return sorted(names, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return super().get_command(ctx, cmd_name) or self._installed(ctx).announced(cmd_name)
+        return self._installed(ctx).announced(cmd_name)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        # Boxes and colors take as long as everything else, and a program or a pager needs none.
+        self.rich_markup_mode = self.rich_markup_mode if sys.stdout.isatty() else None
+        super().format_help(ctx, formatter)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         try:
@@ -72,13 +72,13 @@ class _Commands(TyperGroup):
             raise self._installed(ctx).unknown(args[0])
         name, command, rest = super().resolve_command(ctx, args)
         if isinstance(command, Announced):
-            ctx.meta[_RUNNING] = command.ref
+            ctx.meta[_RUNNING] = None if command.ref in BUILT_IN.values() else command.ref
             command = command.loaded()
         _reflow(command)
         return name, command, rest
 
     def _installed(self, ctx: Any) -> InstalledCommands:
-        found: InstalledCommands = ctx.meta.setdefault(_FOUND, None) or InstalledCommands(self.commands)
+        found: InstalledCommands = ctx.meta.setdefault(_FOUND, None) or InstalledCommands()
         ctx.meta[_FOUND] = found
         return found
 
@@ -190,8 +190,3 @@ def _dpkit(
 
     A first release: dpkit compose DATA --target COLUMN
     """
-
-
-app.command("list")(list_parts)
-app.command("compose", epilog=COMPOSE_EXAMPLES)(compose)
-app.command("run")(run)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dpkit_core.pipeline.request import Request
 
 #: Printed at the end of ``dpkit compose --help``.
-COMPOSE_EXAMPLES = """Examples:
+EXAMPLES = """Examples:
 
 dpkit compose visits.csv --target cost --dry-run
 
@@ -290,6 +290,9 @@ def compose(
             sign=ledger.sign,
             anyway=writing.anyway,
         )
+
+
+vars(compose)["epilog"] = EXAMPLES
 
 
 def _request(

@@ -90,10 +90,7 @@ def execute(
 def _ask_whether_to_go_on(plan: Plan) -> None:
     """Raise ``LikelyWasted`` unless a person says that a plan is to be run of which parts foretell waste."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise LikelyWasted(
-            f"the budget is likely to be wasted: {'; '.join(plan.waste)}. Nothing is spent. Give --anyway to "
-            "run it as it is"
-        )
+        raise LikelyWasted(f"{'; '.join(plan.waste)}. Nothing is spent. Give --anyway to run it as it is")
     if not typer.confirm("Parts foretell that the budget is wasted. Spend it anyway?", err=True):
         raise LikelyWasted("nothing is spent")
 

@@ -1,10 +1,9 @@
-"""The commands of other distributions: listed from metadata, and imported only when they are run.
+"""All commands: listed from metadata and source files, and imported only when they are run.
 
-Commands are isolated like parts. ``dpkit --help`` reads metadata and source files; a command is imported when
-it is called, alone, and one that fails then is a ``BrokenPlugin`` that stops no other. The commands of dpkit
-cannot be replaced, whether they are in the core or in one of its distributions, installed or not: another of
-the same name is called by its qualified name, ``my-distribution:compose``. Among other distributions none has
-precedence, as with parts.
+Commands are isolated like parts. A command is imported when it is called, alone, and one that fails then is
+a ``BrokenPlugin`` that stops no other. The commands of dpkit cannot be replaced, whether they are in the core
+or in one of its distributions, installed or not: another of the same name is called by its qualified name,
+``my-distribution:compose``. Among other distributions none has precedence, as with parts.
 """
 
 from __future__ import annotations
@@ -12,16 +11,23 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from dpkit_core._version import __version__
 from dpkit_core.errors import IncompatiblePlugin, UnknownName, install
 from dpkit_core.plugins.kinds import ComponentRef
 from dpkit_core.plugins.registry import load_target
 from dpkit_core.plugins.resources import described, find_resource, resources
+
+#: The commands of the core.
+BUILT_IN: Mapping[str, ComponentRef] = {
+    name: ComponentRef("commands", name, f"dpkit_core.cli.{name}:{function}", "dpkit", __version__)
+    for name, function in (("list", "list_parts"), ("compose", "compose"), ("run", "run"))
+}
 
 #: The commands of dpkit that are not in the core: the distribution that has each, and the extra that installs
 #: it.
@@ -57,6 +63,10 @@ class Announced(TyperCommand):
         super().__init__(name, help=f"{described(ref).summary}.")
         self.ref = ref
 
+    def get_short_help_str(self, limit: int = 0) -> str:
+        """Return the sentence, whole, however long lines are."""
+        return str(self.help)
+
     def loaded(self) -> Any:
         """Return the command itself.
 
@@ -71,16 +81,9 @@ class Announced(TyperCommand):
 
 
 class InstalledCommands:
-    """The commands that other distributions offer, found when this is made.
+    """The commands of the core and those that other distributions offer, found when this is made."""
 
-    Parameters
-    ----------
-    built_in
-        The names of dpkit's own commands, which no other command can take.
-    """
-
-    def __init__(self, built_in: Collection[str]) -> None:
-        self._built_in = built_in
+    def __init__(self) -> None:
         self._refs = resources("commands")
 
     def names(self) -> list[str]:
@@ -90,8 +93,9 @@ class InstalledCommands:
         """
         own = {ref.name for ref in self._refs if is_own(ref)}
         others = [ref for ref in self._refs if not is_own(ref)]
-        names = Counter([*self._built_in, *OWN, *(ref.name for ref in others)])
+        names = Counter([*BUILT_IN, *OWN, *(ref.name for ref in others)])
         return [
+            *BUILT_IN,
             *(name for name in OWN if name in own),
             *(ref.name if names[ref.name] == 1 else ref.qualified for ref in others),
         ]
@@ -104,13 +108,15 @@ class InstalledCommands:
         AmbiguousName
             If several distributions offer the name.
         """
+        if name in BUILT_IN:
+            return Announced(BUILT_IN[name], name)
         refs = [ref for ref in self._refs if ref.answers_to(name) and (name not in OWN or is_own(ref))]
         return Announced(find_resource("commands", name, among=refs), name) if refs else None
 
     def unknown(self, name: str) -> UnknownName:
         """Return the error for a name that no command has, with the nearest one or what to install."""
         sentence = f"there is no command {name!r}."
-        known = [*self._built_in, *self.names(), *OWN]
+        known = [*self.names(), *OWN]
         for meant in difflib.get_close_matches(name, known, n=1):
             guess = "" if meant == name else f" Did you mean {meant!r}?"
             if meant not in OWN or any(is_own(ref) for ref in self._refs if ref.name == meant):
@@ -123,7 +129,8 @@ class InstalledCommands:
 def admit(ref: ComponentRef, target: object) -> TyperCommand | TyperGroup:
     """Return the command that ``target``, loaded for ``ref``, is.
 
-    A function becomes a command, and a ``typer.Typer`` a group of its commands.
+    A function becomes a command, whose help text ends with its attribute ``epilog``, if it has one; and a
+    ``typer.Typer`` a group of its commands.
 
     Raises
     ------
@@ -135,7 +142,7 @@ def admit(ref: ComponentRef, target: object) -> TyperCommand | TyperGroup:
     if isinstance(target, typer.Typer):
         together.add_typer(target, name=ref.name)
     elif inspect.isroutine(target):
-        together.command(ref.name)(target)
+        together.command(ref.name, epilog=getattr(target, "epilog", None))(target)
     else:
         raise IncompatiblePlugin(
             f"{ref} points to {ref.target}, a {type(target).__name__}; an entry point of a command must "

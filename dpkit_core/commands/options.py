@@ -30,7 +30,6 @@ import json
 import os
 import re
 import sys
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
@@ -40,7 +39,6 @@ import attrs
 import typer
 
 from dpkit_core.errors import InvalidOption
-from dpkit_core.files.documents import parse_toml
 from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.plugins.resources import require_resource, resources
 
@@ -405,6 +403,10 @@ def _assigned(settings: Sequence[str], names: str, form: str) -> Iterator[tuple[
 
 
 def _value(text: str) -> Any:
+    import tomllib
+
+    from dpkit_core.files.documents import parse_toml
+
     try:
         document = parse_toml(f"value = {text}", f"--set {text!r}", InvalidOption)
     except InvalidOption as error:

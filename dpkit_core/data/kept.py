@@ -37,7 +37,7 @@ BLOCKS = 8
 
 
 #: How many records are added up at once: what a sum makes of them stays in the processor's cache.
-PIECE = 2**15
+PIECE = 2**16
 
 
 def rows_kept(columns: int) -> int:

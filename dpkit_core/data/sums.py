@@ -49,6 +49,9 @@ EXACT = 2**53
 #: Numbers in a block, 1 MB of them, unless the sum itself has more: few enough for the processor's cache.
 BLOCK = 2**17
 
+#: Columns that are copied at once where they lie one after another.
+STRIP = 64
+
 
 @attrs.frozen(eq=False)
 class Block:
@@ -61,7 +64,13 @@ class Block:
         return len(self.y)
 
     def __getitem__(self, part: slice, /) -> Block:
-        return Block(np.ascontiguousarray(self.X[part]), self.y[part])
+        rows = self.X[part]
+        if rows.flags.c_contiguous:
+            return Block(rows, self.y[part])
+        X = np.empty(rows.shape)
+        for start in range(0, rows.shape[1], STRIP):  # else each number of a row is on a page of its own
+            X[:, start : start + STRIP] = rows[:, start : start + STRIP]
+        return Block(X, self.y[part])
 
 
 @attrs.frozen(eq=False)

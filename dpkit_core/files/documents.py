@@ -48,7 +48,7 @@ _DIGITS = 20  # with this many or more, a whole number of JSON is read as float6
 _PRINTED = set("\t\n\r")
 _SURROGATES = range(0xD800, 0xE000)
 _MISSING: Any = object()
-_INFINITY = "infinity"
+_INFINITY, _NUMBERS = "infinity", tuple[float, ...]
 T = TypeVar("T")
 
 
@@ -300,9 +300,9 @@ class Fields:
         """
         fits, words = _KINDS[kind]
         value = self.checked(key, fits, words)
-        if kind == tuple[float, ...]:
+        if kind == _NUMBERS:
             value = [math.inf if number == _INFINITY else number for number in value]
-        return tuple(value) if get_origin(kind) is tuple else value  # type: ignore[return-value]
+        return tuple(value) if isinstance(value, list | tuple) else value  # type: ignore[return-value]
 
     def checked(self, key: str, fits: Callable[[Any], bool], words: str) -> Any:
         """Return the field ``key`` if it fits, which is to be ``words``."""
@@ -362,7 +362,7 @@ _KINDS: Mapping[Any, tuple[Callable[[Any], bool], str]] = {
     str: (_is_text, "text"),
     tuple[str, ...]: (_listed(_is_text), "a list of texts"),
     tuple[int, ...]: (_listed(_is_whole), "a list of whole numbers"),
-    tuple[float, ...]: (
+    _NUMBERS: (
         _listed(lambda value: _is_number(value) or value == _INFINITY),
         "a list of finite numbers",
     ),
@@ -464,7 +464,7 @@ def _fields_of(kind: type) -> tuple[tuple[attrs.Attribute[Any], Any], ...]:
 
 def _plain(value: Any, declared: Any) -> Any:
     kind = _not_none(declared)
-    if kind == tuple[float, ...] and value is not None:
+    if kind == _NUMBERS and value is not None:
         return [_INFINITY if number == math.inf else number for number in value]
     if value is None or kind in _KINDS:
         return thawed(value)
@@ -504,7 +504,7 @@ def _inner(document: Mapping[str, Any], kind: Any, what: str, error: type[DpkitE
 
 def _not_none(declared: Any) -> Any:
     """Return a type without None, if it is a union of the two."""
-    if get_origin(declared) is types.UnionType:
+    if isinstance(declared, types.UnionType):
         kinds = [kind for kind in get_args(declared) if kind is not types.NoneType]
         return kinds[0] if len(kinds) == 1 else declared
     return declared

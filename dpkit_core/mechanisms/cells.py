@@ -382,7 +382,8 @@ def _count(
         ordered = np.sort(block.y if column is None else block.X[:, column])
         reaching = np.searchsorted(ordered, between, side="right")
         row = np.zeros(cells, dtype=np.int64)
-        row[: chosen.size] = np.diff(reaching, prepend=0, append=ordered.size)[chosen]
+        reaching = np.concatenate([[0], reaching, [ordered.size]])
+        row[: chosen.size] = reaching[chosen + 1] - reaching[chosen]
         rows.append(row)
     return np.array(rows, dtype=np.int64)
 

@@ -172,7 +172,7 @@ def quantize(values: Vector, limit: float, units: int) -> Integers:
     >>> quantize(np.array([-9.0, 0.3, 1e-9]), limit=0.5, units=2**15).tolist()
     [-32768, 19660, 0]
     """
-    return np.trunc(np.clip(values * (units / limit), -units, units)).astype(np.int64)
+    return np.minimum(np.maximum(values * (units / limit), -units), units).astype(np.int64)
 
 
 def group_sums(
@@ -249,18 +249,19 @@ def with_noise(event: Sums, noisy: Callable[[int, int], Integers]) -> Matrix:
 def _sums(
     contributions: Sequence[npt.NDArray[np.int64]],
     groups: npt.NDArray[np.integer],
-    taken: npt.NDArray[np.intp],
+    taken: Booleans,
     event: Sums,
 ) -> Integers:
     """Return the sums over the records that are taken."""
     *_, shape, _ = noise_of(event)
-    where = groups[taken].astype(np.intp)
+    those = slice(None) if taken.all() else np.flatnonzero(taken)
+    where = groups[those].astype(np.intp)
     result = np.empty(shape, np.int64)
     for j, column in enumerate(contributions):
         if column.ndim == 0:
             result[j] = np.bincount(where, minlength=shape[1]) * int(column)
         else:
-            result[j] = group_sums(column[taken], where, shape[1])
+            result[j] = group_sums(column[those], where, shape[1])
     return result
 
 
@@ -324,15 +325,16 @@ class PlacedRound(Generic[State]):
         ):
             result[-1, 0] = 1
             return result, placed
-        active, costs = _active(columns, groups, self.event)
+        active = _within(columns, groups, self.event)
         if self.account is not None:  # which can only let fewer take part
             number, limit = self.account
+            costs = np.broadcast_to(tick_costs(columns, self.event), groups.shape)
             solvent, spent = admitted(placed.account(number), costs, limit)
             active = active & solvent
             placed = attrs.evolve(placed, spent={**placed.spent, number: spent})
         if self.coins is not None:
             active = active & _heads(self.coins, placed.start, len(placed), rate)
-        result[:-2] = _sums(columns, groups, np.flatnonzero(active), self.event)
+        result[:-2] = _sums(columns, groups, active, self.event)
         return result, placed
 
     def _sum(self, share: Callable[[T], Integers]) -> Sum[T]:
@@ -382,21 +384,23 @@ def _are_rows(
     return whole and known and all(shape == (records,) for shape in shapes)
 
 
-def _active(
+def _within(
     contributions: Sequence[npt.NDArray[np.int64]], groups: npt.NDArray[np.integer], event: Sums
-) -> tuple[Booleans, Integers]:
-    """Return which records are within the limits, and under add-remove what each would pay, in ticks."""
+) -> Booleans:
+    """Return which records contribute no more than the limits, and cost no more than a round may."""
     multipliers, sensitivities, *_ = noise_of(event)
-    widening, costs = 1.0, np.zeros(groups.size, np.int64)
-    if event.neighboring is Neighboring.REPLACE_ONE:
+    add_remove, widening = event.neighboring is Neighboring.ADD_OR_REMOVE_ONE, 1.0
+    if not add_remove:
         widening = math.sqrt(_inflation(multipliers, [column.ndim == 0 for column in contributions]))
-    else:
-        costs = np.broadcast_to(tick_costs(contributions, event), groups.shape)
-    within: Booleans = costs <= TICKS
-    for column, sensitivity in zip(contributions, sensitivities, strict=True):
-        limit = round(sensitivity / widening)
-        within = within & (-limit <= column) & (column <= limit)
-    return within, costs
+    limits = [round(sensitivity / widening) for sensitivity in sensitivities]
+    within = np.ones(groups.size, dtype=np.bool_)
+    for column, limit in zip(contributions, limits, strict=True):
+        if column.size and not -limit <= column.min() <= column.max() <= limit:
+            within &= (-limit <= column) & (column <= limit)
+    # What is computed of a cost grows with magnitudes, so that none within the limits costs more than these.
+    if add_remove and tick_costs([np.array(limit) for limit in limits], event) > TICKS:
+        within &= tick_costs(contributions, event) <= TICKS
+    return within
 
 
 def _inflation(multipliers: Sequence[float], alike: Sequence[bool]) -> float:

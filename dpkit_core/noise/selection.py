@@ -27,8 +27,18 @@ SMALLEST_EPSILON = 2.0**-18
 
 #: From this many candidates on, noise is drawn for groups first; ``select`` says how.
 LAZY_FROM = 2**16
-GROUP_SIZE = 512
 FIRST_BATCH = 8
+
+
+def group_size(candidates: int) -> int:
+    """Return how many a group has: a power of two near the root of an eighth of all.
+
+    A pick then draws about as much noise for all groups as for those that it opens at first.
+
+    >>> [group_size(10**digits) for digits in (5, 6, 7)]
+    [64, 256, 1024]
+    """
+    return 1 << max(candidates.bit_length() // 2 - 2, 0)
 
 
 def select(
@@ -72,8 +82,8 @@ def select(
     outputs at most R / b + 4 kappa < epsilon - epsilon 2^-20.1 + 2^-38.8, below epsilon for
     epsilon of at least 2^-18.
 
-    *Many candidates.* From 2^16 candidates on, a pick draws the best noise of each group of 512
-    and then opens only the groups that can hold the winner. The law is the same. Write noise as
+    *Many candidates.* From 2^16 candidates on, a pick draws the best noise of each group of
+    neighbors and then opens only the groups that can hold the winner. The law is the same. Write noise as
     N(z), decreasing in a standard exponential z. The least z of n candidates is E / n, it
     belongs to each of them alike, and the others exceed it by exponentials of their own, since
     these have no memory. A group whose best score and best noise add up to no more than a value
@@ -203,14 +213,19 @@ class _Grouped:
     tops: Floats
     sizes: Integers
     scale: float
+    of_each: int
 
     @classmethod
     def of(cls, scores: Floats, left: Booleans, scale: float) -> _Grouped:
-        starts = np.arange(0, scores.size, GROUP_SIZE)
-        present = scores if left.all() else np.where(left, scores, -np.inf)
-        # Summing as int64 would first copy all of ``left`` to eight times its size.
-        sizes = np.add.reduceat(left, starts, dtype=np.uint16).astype(np.int64)
-        return cls(scores, left, np.maximum.reduceat(present, starts), sizes, scale)
+        size = group_size(scores.size)
+        starts = np.arange(0, scores.size, size)
+        if left.all():
+            present, sizes = scores, np.diff(starts, append=scores.size)
+        else:
+            present = np.where(left, scores, -np.inf)
+            # Summing as int64 would first copy all of ``left`` to eight times its size.
+            sizes = np.add.reduceat(left, starts, dtype=np.uint16).astype(np.int64)
+        return cls(scores, left, np.maximum.reduceat(present, starts), sizes, scale, size)
 
     def noisy(self, sampler: Sampler, noise: Noise) -> tuple[Integers, Floats]:
         """Return the indices in the opened groups, the best candidate's among them, and their noisy gaps."""
@@ -218,21 +233,22 @@ class _Grouped:
         least = sampler.exponential(groups.size) / self.sizes[groups]
         top = self.tops.max()
         ceilings = _gaps(self.tops[groups], top, self.scale) + _as_noise(least, noise)
-        descending = np.argsort(-ceilings)
         opened, best = [], -np.inf
-        start, batch = 0, FIRST_BATCH
-        while start < groups.size and ceilings[descending[start]] > best:
-            chosen = descending[start : start + batch]
+        batch = FIRST_BATCH
+        chosen = np.argpartition(ceilings, -min(batch, groups.size))[-batch:]
+        while chosen.size:
+            chosen = chosen[np.argsort(-ceilings[chosen])][:batch]
             indices, z = self._open(groups[chosen], least[chosen], sampler)
             noisy = _gaps(self.scores[indices], top, self.scale) + _as_noise(z, noise)
             opened.append((indices, noisy))
             best = max(best, noisy.max())
-            start, batch = start + batch, 2 * batch
+            ceilings[chosen] = -np.inf
+            chosen, batch = np.flatnonzero(ceilings > best), 2 * batch
         return np.concatenate([indices for indices, _ in opened]), np.concatenate([n for _, n in opened])
 
     def _open(self, groups: Integers, least: Floats, sampler: Sampler) -> tuple[Integers, Floats]:
         """Return the candidates in ``groups`` and the z of each, given the least z of each group."""
-        indices = groups[:, np.newaxis] * GROUP_SIZE + np.arange(GROUP_SIZE)
+        indices = groups[:, np.newaxis] * self.of_each + np.arange(self.of_each)
         present = indices < self.scores.size
         present[present] = self.left[indices[present]]
         z = least[:, np.newaxis] + sampler.exponential(indices.shape)
@@ -242,8 +258,8 @@ class _Grouped:
 
     def drop(self, index: int) -> None:
         self.left[index] = False
-        group = index // GROUP_SIZE
-        members = slice(group * GROUP_SIZE, (group + 1) * GROUP_SIZE)
+        group = index // self.of_each
+        members = slice(group * self.of_each, (group + 1) * self.of_each)
         self.tops[group] = self.scores[members].max(where=self.left[members], initial=-np.inf)
         self.sizes[group] -= 1
 

@@ -16,8 +16,9 @@ from dpkit_core.data.engine import Engine
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import InvalidOption
 from dpkit_core.pipeline.policy import Policy
+from dpkit_core.plugins.kinds import ComponentRef
 from dpkit_core.plugins.promises import MOVING, PROTOCOLS, Iterating, Reading, is_supported, lacking, members
-from dpkit_core.plugins.registry import Registry, libraries_of, load_target
+from dpkit_core.plugins.registry import Registry, libraries_of, load_target, offered_as
 from dpkit_core.plugins.resources import find_resource, resources
 from dpkit_core.privacy.budget import Budget
 from dpkit_core.protocols import (
@@ -39,6 +40,7 @@ Component: TypeAlias = Scorer | TopKSelector | Regressor | Accountant
 """What a part is an instance of: a class that keeps one of the protocols."""
 
 C = TypeVar("C", bound=Component)
+Made = TypeVar("Made", bound=Component | Engine)
 C_co = TypeVar("C_co", bound=Component | Engine, covariant=True)
 
 #: How many features are selected by default.
@@ -358,47 +360,43 @@ def make_part(
     """
     registry = registry or Registry()
     _require_part(role, given)
+    ref: ComponentRef | None
     if isinstance(given, str):
         ref = registry.find(role, given)
         Policy.of_site().require_part(role, ref.name, ref.distribution, ref.version)
         component = registry.load(ref)
         instance: C = _instantiate(component, f"{role} {ref.name}", dict(options or {}))
     else:
-        instance = given
-        provenance = registry.provenance(type(instance), role)
-        if provenance is None:
-            return Part(role, instance, type(instance).__name__, "", "")
-        ref = provenance
-    return Part(role, instance, ref.name, ref.distribution, ref.version)
+        instance, ref = given, registry.provenance(type(given), role)
+    return _part(role, instance, ref)
 
 
 def make_engine(given: Engine | str, options: Mapping[str, Any] | None = None) -> Part[Engine]:
     """Return the engine for an instance, or for the name of an installed one, like ``make_part``."""
+    ref: ComponentRef | None
     if isinstance(given, str):
         ref = find_resource("engine", given)
         Policy.of_site().require_part("engine", ref.name, ref.distribution, ref.version)
         engine: Engine = _instantiate(load_target(ref), f"engine {ref.name}", dict(options or {}))
-        _require_engine(engine, ref.name)
-        return Part("engine", engine, ref.name, ref.distribution, ref.version)
-    if options or isinstance(given, type) or not callable(getattr(given, "open", None)):
+    elif options or isinstance(given, type) or not callable(getattr(given, "open", None)):
         raise InvalidOption(
             f"engine is {reprlib.repr(given)}; give an engine, such as DaskEngine(), or the name of an "
             "installed one and its options"
         )
-    _require_engine(given, type(given).__name__)
-    package = type(given).__module__.partition(".")[0]
-    for ref in resources("engine"):
-        if (ref.module.partition(".")[0], ref.attribute) == (package, type(given).__qualname__):
-            return Part("engine", given, ref.name, ref.distribution, ref.version)
-    return Part("engine", given, type(given).__name__, "", "")
-
-
-def _require_engine(engine: Engine, name: str) -> None:
-    missing = [promise for promise in ("open", "units", "samples") if not hasattr(engine, promise)]
-    if missing:
+    else:
+        engine, ref = given, offered_as(given, resources("engine"))
+    part = _part("engine", engine, ref)
+    if missing := [promise for promise in ("open", "units", "samples") if not hasattr(engine, promise)]:
         raise InvalidOption(
-            f"engine {name} lacks {' and '.join(missing)}; install a version of it for this dpkit"
+            f"engine {part.name} lacks {' and '.join(missing)}; install a version of it for this dpkit"
         )
+    return part
+
+
+def _part(role: str, instance: Made, ref: ComponentRef | None) -> Part[Made]:
+    if ref is None:
+        return Part(role, instance, type(instance).__name__, "", "")
+    return Part(role, instance, ref.name, ref.distribution, ref.version)
 
 
 def _require_part(role: str, given: object) -> None:

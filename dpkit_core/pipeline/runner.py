@@ -296,7 +296,8 @@ class _Run:
             outcome = fit()
         else:
             outcome = self._screened(fit, self.plan.assembly.iteration, self.plan.iterates)
-        checked = self._checked(stage, outcome, [self.data.names[i] for i in indices], meter)
+        names = self.data.names
+        checked = self._checked(stage, outcome, [names[i] for i in indices], meter)
         self.progress(stage.name, 1, 1)
         return checked
 

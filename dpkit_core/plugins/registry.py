@@ -67,7 +67,8 @@ def _installed(group: str, places: _Places) -> tuple[ComponentRef, ...]:
 @functools.lru_cache(maxsize=1)
 def _entry_points(places: _Places) -> dict[str, tuple[EntryPoint, ...]]:
     found = importlib.metadata.entry_points()
-    return {group: tuple(found.select(group=group)) for group in found.groups}
+    groups = (group for group in found.groups if group.startswith("dpkit."))  # selecting one reads them all
+    return {group: tuple(found.select(group=group)) for group in groups}
 
 
 class Registry:
@@ -127,16 +128,7 @@ class Registry:
         The reference whose target is in the class's top-level package and has its name; nothing is imported.
         None if no distribution, or more than one, offers such a target.
         """
-        cls = part if isinstance(part, type) else type(part)
-        package = cls.__module__.partition(".")[0]
-        matches = [
-            ref
-            for ref in self.refs(kind)
-            if ref.module.partition(".")[0] == package and ref.attribute == cls.__qualname__
-        ]
-        if len({ref.distribution for ref in matches}) != 1:
-            return None
-        return matches[0]
+        return offered_as(part, self.refs(kind))
 
     def _read(self) -> tuple[ComponentRef, ...]:
         """Return the parts, in the order of a pipeline."""
@@ -145,6 +137,16 @@ class Registry:
         given = {ComponentRef.from_entry_point(point) for point in self._given}
         ordered = sorted(given, key=attrs.astuple)
         return tuple(ref for kind in PARTS.values() for ref in ordered if ref.kind == kind.plural)
+
+
+def offered_as(part: object, refs: Iterable[ComponentRef]) -> ComponentRef | None:
+    """Return which of ``refs`` a class or instance is, or None where that is unclear."""
+    cls = part if isinstance(part, type) else type(part)
+    package = cls.__module__.partition(".")[0]
+    matches = [
+        ref for ref in refs if ref.module.partition(".")[0] == package and ref.attribute == cls.__qualname__
+    ]
+    return matches[0] if len({ref.distribution for ref in matches}) == 1 else None
 
 
 def the_one(

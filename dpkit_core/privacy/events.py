@@ -26,6 +26,7 @@ Renyi curve is a row of ``dpkit_core.privacy.renyi``, because this module import
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import operator
@@ -775,6 +776,8 @@ def expand(events: Iterable[Event]) -> Iterator[Event]:
                     yield from expand((inner,))
 
 
+# Kept, since planning asks for the same hundreds of events at every step of a calibration.
+@functools.lru_cache(maxsize=4096)
 def priced(event: Event) -> Event:
     """Return the event reduced to what determines its cost; equal events in a row are counted.
 

@@ -128,7 +128,7 @@ def canonical(value: object, depth: int = DEPTH) -> Any:
         case Mapping():
             return {_key(key): canonical(item, depth - 1) for key, item in value.items()}
         case list() | tuple():
-            if depth and {*map(type, value)} == {float} and math.isfinite(sum(value)):
+            if depth and {*map(type, value)} <= {float, int} and math.isfinite(sum(map(_float, value))):
                 return [item + 0.0 for item in value]  # most of a long document, without a call for each
             return [canonical(item, depth - 1) for item in value]
     raise InvalidRelease(f"a document has a {type(value).__name__}, which is not plain data")

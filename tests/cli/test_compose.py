@@ -57,7 +57,7 @@ def test_a_run_that_is_foretold_to_be_wasted_stops_before_anything_is_spent(dpki
     result = dpkit(*wasted)
     assert result.exit_code == 2
     said = " ".join(result.stderr.split())
-    assert "dpkit: the budget is likely to be wasted: " in said
+    assert "dpkit: the budget of winsorized_least_squares will likely be wasted: it wants about " in said
     assert "Nothing is spent. Give --anyway to run it as it is" in said
     assert not (folder / "release.json").exists()
     assert dpkit(*wasted, "--dry-run", "--save", "plan.toml").exit_code == 0

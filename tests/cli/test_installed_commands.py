@@ -169,7 +169,7 @@ def test_a_command_in_a_distribution_of_dpkit_cannot_be_replaced(installed, inst
 def test_help_lists_commands_in_the_order_of_the_work_and_those_of_others_last(install, dpkit):
     install("greet")
     shown = dpkit("--help").stdout
-    named = [line.split()[1] for line in shown.partition("Commands")[2].splitlines() if line[2:3].isalpha()]
+    named = [line.split()[0] for line in shown.partition("Commands")[2].splitlines() if line[2:3].isalpha()]
     first = ["list", "show", "schema", "compose", "run", "predict", "evaluate", "verify"]
     assert named == [*first, *(name for name in OWN if name not in first), "greet"]
 

@@ -586,7 +586,7 @@ def test_the_scale_is_widened_for_rounding(monkeypatch: pytest.MonkeyPatch) -> N
 def lazy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups of three from the first candidate on, opened one at a time."""
     monkeypatch.setattr("dpkit_core.noise.selection.LAZY_FROM", 1)
-    monkeypatch.setattr("dpkit_core.noise.selection.GROUP_SIZE", 3)
+    monkeypatch.setattr("dpkit_core.noise.selection.group_size", lambda candidates: 3)
     monkeypatch.setattr("dpkit_core.noise.selection.FIRST_BATCH", 1)
 
 

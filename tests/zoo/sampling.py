@@ -239,7 +239,7 @@ class GridMeanRegressor(CustomLines):
         return np.rint(meter.coins.laplace(scale=float(scale), size=size))
 
 
-@lie()
+@lie("selection_hides_the_scores")
 class FlipInTurn(FlipsInTurn):
     """The order of permute-and-flip comes from the public coins; over both sources its law is right."""
 

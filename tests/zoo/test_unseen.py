@@ -1,6 +1,6 @@
 """What was written before the kit was asked: what it missed then is found now, and honest parts pass.
 
-First verdicts are in ``verdicts.csv``, as rounds 11 and 12.
+First verdicts are in ``verdicts.csv``, as rounds 11 to 13.
 """
 
 import importlib
@@ -13,7 +13,14 @@ from zoo.rows import verdicts
 KINDS = ("scorers", "selectors", "regressors", "accountants")
 
 #: Round -> the folder of what was written, and what it lists of a kind of false and of honest parts.
-FOLDERS = {"11": ("unseen", "FALSE", "HONEST"), "12": ("unseen.round12", "LIES", "PROOFS")}
+FOLDERS = {
+    "11": ("unseen", "FALSE", "HONEST"),
+    "12": ("unseen.round12", "LIES", "PROOFS"),
+    "13": ("unseen.round13", "LIES", "PROOFS"),
+}
+
+#: Found, or let pass, in more than a few seconds.
+LONG = {"TournamentPeel", "CoinsSelector", "ProjectedRegressor"}
 
 ROUNDS = [verdict for verdict in verdicts() if verdict["round"] in FOLDERS]
 
@@ -34,9 +41,8 @@ def asked(part, only=()):
 
 
 def cases(verdicts, fast=()):
-    return [
-        pytest.param(v, id=v["part"], marks=[] if v["part"] in fast else [pytest.mark.slow]) for v in verdicts
-    ]
+    marks = {part: [] for part in fast} | {part: [pytest.mark.exhaustive] for part in LONG}
+    return [pytest.param(v, id=v["part"], marks=marks.get(v["part"], [pytest.mark.slow])) for v in verdicts]
 
 
 MISSED = [

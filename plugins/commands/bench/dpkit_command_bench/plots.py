@@ -149,7 +149,8 @@ def _metric_against_epsilon(summary: Summary, look: _Look, *, k: int | None) -> 
     """One panel a table: the median and, as a band, the quartiles, against epsilon."""
     if len({cell.setting.epsilon for cell in summary.cells}) < 2:
         return None
-    panels = _grouped(_at(summary.cells, k), lambda cell: cell.setting.table)
+    shown = _at(summary.cells, k)
+    panels = _grouped(shown, lambda cell: cell.setting.table)
     figure, axes = _panels(len(panels))
     for axis, (table, cells) in zip(axes, panels.items(), strict=True):
         for name, line in _grouped(cells, lambda cell: cell.setting.composition).items():
@@ -162,10 +163,10 @@ def _metric_against_epsilon(summary: Summary, look: _Look, *, k: int | None) -> 
         axis.set_xscale("log")
         _plain_ticks(axis, sorted({cell.setting.epsilon for cell in cells}))
         axis.set_title(table)
-        _mark_floor(summary, axis)
+        _mark_floor(summary, axis, least=min(map(functools.partial(_least, summary), shown)))
     for axis in axes[-_PER_ROW:]:
         axis.set_xlabel("epsilon")
-    figure.suptitle(_titled("", k), fontsize="medium")
+    figure.suptitle(_titled("", k, shown), fontsize="medium")
     figure.supylabel(_LABEL[summary.metric], fontsize="medium")
     _legend(figure, axes)
     return figure
@@ -175,12 +176,13 @@ _SIDES = ("low", "median", "high")
 
 
 def _metric_by_table(summary: Summary, look: _Look, *, k: int | None) -> Any:
-    """One band a table: the median and the quartiles of each method, at the largest epsilon."""
+    """One band a table: median and quartiles of each method, at the largest epsilon that most have."""
     cells = [cell for cell in _at(summary.cells, k) if cell.quartiles is not None]
     if not cells:
         return None
-    epsilon = max(cell.setting.epsilon for cell in cells)
-    chosen = [cell for cell in cells if cell.setting.epsilon == epsilon]
+    budgets = _grouped(cells, lambda cell: cell.setting.epsilon)
+    epsilon = max(budgets, key=lambda each: (len({cell.setting.composition for cell in budgets[each]}), each))
+    chosen = budgets[epsilon]
     tables = list(dict.fromkeys(cell.setting.table for cell in chosen))
     names = list(dict.fromkeys(cell.setting.composition for cell in chosen))
     columns = math.ceil(len(tables) / _PER_COLUMN)
@@ -188,7 +190,10 @@ def _metric_by_table(summary: Summary, look: _Look, *, k: int | None) -> Any:
     figure, axes = plt.subplots(
         1,
         columns,
-        figsize=(5.6 * columns, 1.1 + lines * max(0.34, 0.13 * len(names))),
+        figsize=(
+            5.6 * columns,
+            0.9 + 0.25 * math.ceil(len(names) / 2) + lines * max(0.34, 0.13 * len(names)),
+        ),
         squeeze=False,
         layout="constrained",
     )
@@ -206,11 +211,13 @@ def _metric_by_table(summary: Summary, look: _Look, *, k: int | None) -> Any:
         axis.set_xlabel(_LABEL[summary.metric])
         if summary.metric == "r2":
             axis.axvline(0, color="0.4", linewidth=0.8, linestyle=":")
-            axis.set_xlim(R2_FLOOR - 0.08, 1.02)
             axis.set_xticks(*_R2_TICKS)
+            axis.set_xlim(
+                R2_FLOOR - 0.08 if any(_least(summary, cell) < 0 for cell in chosen) else -0.02, 1.02
+            )
         elif not METRICS[summary.metric].larger_is_better:
             axis.set_xscale("log")
-    figure.suptitle(_titled(f"epsilon {epsilon:.3g}", k), fontsize="medium")
+    figure.suptitle(_titled(f"epsilon {epsilon:.3g}", k, chosen), fontsize="medium")
     first = axes[0][0]
     if any(cell.quartiles is not None and math.isinf(cell.quartiles.median) for cell in chosen):
         first.plot([], [], "x", color="black", markeredgewidth=1.5, label="median trial refused")
@@ -277,10 +284,14 @@ def _mark(axis: Any, place: int, share: float, label: str, style: str = "-") -> 
 
 
 def _bars(summary: Summary, label: str, bar: Callable[[Any, int, Standing], str], least: int = 1) -> Any:
-    """One panel for each epsilon and k, one bar for each method; ``bar`` draws it and says its counts."""
+    """One panel for each epsilon and k, one bar for each method; ``bar`` draws it and says its counts.
+
+    None where there is one table: its bars would be whole or nothing.
+    """
     groups = _grouped(summary.standings, lambda standing: (standing.epsilon, standing.delta, standing.k))
     names = list(dict.fromkeys(standing.composition for standing in summary.standings))
-    if max(map(len, groups.values()), default=0) < least:
+    tables = max((standing.tables for standing in summary.standings), default=0)
+    if tables < 2 or max(map(len, groups.values()), default=0) < least:
         return None
     figure, axes = _panels(len(groups), height=0.5 + 0.36 * max(2, len(names)), share="all")
     for axis, ((epsilon, _, k), standings) in zip(axes, groups.items(), strict=True):
@@ -435,8 +446,10 @@ def _ks(cells: Iterable[Cell]) -> list[int | None]:
     return [*sorted({k for cell in cells if (k := cell.setting.k) is not None})] or [None]
 
 
-def _titled(text: str, k: int | None) -> str:
-    return ", ".join(([text] if text else []) + ([] if k is None else [f"k = {k}"]))
+def _titled(text: str, k: int | None, cells: Iterable[Cell] = ()) -> str:
+    """Return a title that says the k, and whether some of the cells have no selection."""
+    others = " or all" if any(cell.setting.k is None for cell in cells) else ""
+    return ", ".join(([text] if text else []) + ([] if k is None else [f"k = {k}{others}"]))
 
 
 def _at(cells: Iterable[Cell], k: int | None) -> list[Cell]:
@@ -451,10 +464,17 @@ def _visible(summary: Summary, value: float) -> float:
     return value if math.isfinite(value) else math.nan
 
 
-def _mark_floor(summary: Summary, axis: Any) -> None:
+def _least(summary: Summary, cell: Cell) -> float:
+    """Return the least that is drawn of a cell, or was published; 1 where nothing is."""
+    drawn = [] if cell.quartiles is None else [cell.quartiles.low]
+    drawn += [] if cell.published is None else [cell.published.median]
+    return min((_visible(summary, value) for value in drawn), default=1.0)
+
+
+def _mark_floor(summary: Summary, axis: Any, least: float) -> None:
     if summary.metric == "r2":
-        axis.set_ylim(R2_FLOOR - 0.05, 1.02)
         axis.set_yticks(*_R2_TICKS)
+        axis.set_ylim(R2_FLOOR - 0.05 if least < 0 else -0.02, 1.02)
         axis.axhline(0, color="0.4", linewidth=0.8, linestyle=":")
     elif METRICS[summary.metric].larger_is_better:
         axis.set_ylim(-0.02, 1.02)

@@ -323,7 +323,7 @@ def test_plot_draws_what_the_rows_say(dpkit, bench, tmp_path):
     done = dpkit("plot", "results/tiny")
     assert done.exit_code == 0, done.output
     names = {path.name for path in (tmp_path / "results" / "tiny" / "plots").iterdir()}
-    pictures = {"ranks", "positives", "difference-all-selected"}
+    pictures = {"difference-all-selected"}  # one table: no ranks
     pictures |= {f"{name}-k{k}" for name in ("epsilon", "tables") for k in (1, 2)}
     assert names == {f"{name}.{suffix}" for name in pictures for suffix in ("png", "svg")}
     assert "wrote results/tiny/plots/epsilon-k1.png" in done.stderr

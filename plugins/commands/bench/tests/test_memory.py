@@ -51,7 +51,7 @@ def peak(start, suite_file, document, tmp_path):
             },
             k=[1],
             splits=1,
-            trials=8,
+            trials=4,
             epsilon=[1.0],
         )
         folder = tmp_path / f"{rows}-{jobs}"

@@ -101,7 +101,20 @@ def test_ranks_are_counted_in_bars(picture):
 
 
 def test_one_method_has_no_ranks(picture):
-    assert picture(plots._rank_bars, [row("a", "x", 1.0, 0.5)]) is None
+    assert picture(plots._rank_bars, [row("a", "x", 1.0, 0.5), row("b", "x", 1.0, 0.5)]) is None
+
+
+def test_one_table_has_no_bars_and_no_room_below_0_that_nothing_needs(picture):
+    rows = [*(row("a", "x", epsilon, 0.5, k=None) for epsilon in (0.5, 2.0)), row("a", "y", 0.5, 0.4)]
+    for bars in (plots._rank_bars, plots._positive_bars):
+        assert picture(bars, rows) is None
+    figures = [
+        picture(function, rows, k=5) for function in (plots._metric_against_epsilon, plots._metric_by_table)
+    ]
+    limits = [figures[0].axes[0].get_ylim(), figures[1].axes[0].get_xlim()]
+    assert limits == [(-0.02, 1.02)] * 2
+    # The largest epsilon at which both were run, one of them on all columns.
+    assert [figure.get_suptitle() for figure in figures] == ["k = 5 or all", "epsilon 0.5, k = 5 or all"]
 
 
 def test_positives_are_counted_in_bars(picture):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -27,6 +29,10 @@ from dpkit_core.privacy.budget import Budget
 
 if TYPE_CHECKING:
     from dpkit_core import Release
+    from dpkit_core.commands.outputs import Outputs
+    from dpkit_core.files.writing import Output
+    from dpkit_core.pipeline.facts import Facts
+    from dpkit_core.pipeline.request import Agreed
 
 
 @attrs.frozen
@@ -97,42 +103,20 @@ def categories(
 
     Exit codes as for compose.
     """
-    from contextlib import ExitStack
-
-    from dpkit_command_categories.entries import Entries
-    from dpkit_command_categories.filled import filled_in
-    from dpkit_command_categories.planned import plan_of
     from dpkit_core.commands.execute import execute
-    from dpkit_core.commands.options import STANDARD, require_elsewhere
-    from dpkit_core.commands.outputs import outputs
-    from dpkit_core.errors import InvalidOption
-    from dpkit_core.files.writing import reserved
     from dpkit_core.pipeline.facts import Facts
-    from dpkit_core.pipeline.request import Agreed
-    from dpkit_core.plugins.sources import open_source
 
-    budget = Budget(cost.epsilon, cost.delta)
-    paid_by, options = ledger.payer(budget), reading.read_options()
-    names = split_names(column, "--column")
-    release = None if files.dry_run else files.output
-    if files.filled == STANDARD:
-        raise InvalidOption("--filled is -, but only a release can go to standard output; name a file")
-    require_elsewhere(files.filled, (data, schema, release))
+    paid_by, names = ledger.payer(Budget(cost.epsilon, cost.delta)), split_names(column, "--column")
     with ExitStack() as opened:
-        written = opened.enter_context(outputs(release, force=files.force, inputs=(data, schema)))
-        target = None if files.dry_run else opened.enter_context(reserved(files.filled, replace=files.force))
-        with aside():
-            source = open_source(data, options)
-            opened.callback(source.close)
-            facts = Facts(schema, features=names).about(source, note)
-            plan = plan_of(facts, budget, accountant=cost.accountant, frequencies=frequencies)
-        agreed = Agreed(plan, (source,), options, read=Entries.from_source)
-
-        def fill(made: Release) -> None:
-            if target is not None:
-                target.write(filled_in(schema, made))
-                note(f"wrote {target.called}, the schema with the categories filled in")
-
+        written, target = _reserved(opened, files, (data, schema))
+        agreed = _agreed(
+            opened,
+            data,
+            facts=Facts(schema, features=names),
+            cost=cost,
+            reading=reading,
+            frequencies=frequencies,
+        )
         execute(
             agreed,
             written,
@@ -141,5 +125,58 @@ def categories(
             paid_by=paid_by,
             sign=ledger.sign,
             anyway=files.anyway,
-            afterwards=fill,
+            afterwards=partial(_fill, schema, target),
         )
+
+
+def _reserved(
+    opened: ExitStack, files: FilesOptions, inputs: tuple[str | Path, ...]
+) -> tuple[Outputs, Output | None]:
+    """Return the files of the release and, for a run, of the schema that is filled in, reserved."""
+    from dpkit_core.commands.options import STANDARD, require_elsewhere
+    from dpkit_core.commands.outputs import outputs
+    from dpkit_core.errors import InvalidOption
+    from dpkit_core.files.writing import reserved
+
+    release = None if files.dry_run else files.output
+    if files.filled == STANDARD:
+        raise InvalidOption("--filled is -, but only a release can go to standard output; name a file")
+    require_elsewhere(files.filled, (*inputs, release))
+    written = opened.enter_context(outputs(release, force=files.force, inputs=inputs))
+    if files.dry_run:
+        return written, None
+    return written, opened.enter_context(reserved(files.filled, replace=files.force))
+
+
+def _agreed(
+    opened: ExitStack,
+    data: str,
+    *,
+    facts: Facts,
+    cost: CostOptions,
+    reading: ReadingOptions,
+    frequencies: bool,
+) -> Agreed:
+    """Return the plan and its table, which is closed with ``opened``."""
+    from dpkit_command_categories.entries import Entries
+    from dpkit_command_categories.planned import plan_of
+    from dpkit_core.pipeline.request import Agreed
+    from dpkit_core.plugins.sources import open_source
+
+    options = reading.read_options()
+    with aside():
+        source = open_source(data, options)
+        opened.callback(source.close)
+        budget = Budget(cost.epsilon, cost.delta)
+        schema = facts.about(source, note)
+        plan = plan_of(schema, budget, accountant=cost.accountant, frequencies=frequencies)
+    return Agreed(plan, (source,), options, read=Entries.from_source)
+
+
+def _fill(schema: Path, target: Output | None, made: Release) -> None:
+    """Write the schema with the categories of a release."""
+    from dpkit_command_categories.filled import filled_in
+
+    if target is not None:
+        target.write(filled_in(schema, made))
+        note(f"wrote {target.called}, the schema with the categories filled in")

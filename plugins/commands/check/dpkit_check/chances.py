@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, TypeAlias, TypeVar
 
 import attrs
 import numpy as np
@@ -115,6 +115,43 @@ class OneDraw(Script):
         return self.noise if self.noise.size else np.zeros(shape)
 
 
+@attrs.define(eq=False)
+class InTurn(Script):
+    """The noise of several draws of one law, one after the other; zeros where it ends."""
+
+    left: npt.NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(0, dtype=np.int64))
+    noise: Floats = attrs.field(factory=lambda: np.zeros(0))
+    given: int = 0
+    """How many numbers were asked for."""
+
+    def give(self, law: str, scale: float, size: Size) -> Floats:
+        """Return the next numbers."""
+        if self.law not in {"", law}:
+            raise NotProbed
+        shape, first = _shape(size), self.given
+        self.law, self.given = law, first + math.prod(shape)
+        noise = np.zeros(math.prod(shape))
+        known = self.noise[first : self.given]
+        noise[: known.size] = known
+        return noise.reshape(shape)
+
+
+@attrs.define(eq=False)
+class WholeNumber(Script):
+    """One whole number of discrete noise, which a mechanism adds to something itself."""
+
+    left: npt.NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(0, dtype=np.int64))
+    noise: Floats = attrs.field(factory=lambda: np.zeros(0))
+    value: int = 0
+
+    def whole(self, law: str, scale: float, size: Size) -> npt.NDArray[np.int64]:
+        """Return the number, once."""
+        if math.prod(_shape(size)) != 1 or self.law:
+            raise NotProbed
+        self.law, self.scale = law, scale
+        return np.full(_shape(size), self.value, dtype=np.int64)
+
+
 @attrs.frozen
 class _Scripted(QuickSampler):
     answers: Chosen
@@ -146,6 +183,8 @@ class _Scripted(QuickSampler):
         return self.answers.script.take(in_order(items), int(size))
 
     def _whole(self, law: str, scale: float, size: Any) -> Any:
+        if isinstance(self.answers.script, WholeNumber):
+            return self.answers.script.whole(law, scale, size)
         if scale < 2**10:
             raise NotProbed
         return np.rint(self.answers.script.give(law, scale, size) * scale).astype(np.int64)
@@ -181,6 +220,42 @@ class Chosen(Answers):
     def picked(self, *arguments: Any) -> tuple[int, ...]:
         """Refuse: the law of what the meter selects is known."""
         raise NotProbed
+
+    def foreign(self, whose: str) -> None:
+        """Refuse: somebody else's noise is not chosen."""
+        raise NotProbed
+
+
+#: Scales within which a whole number is tried one by one, and how many these may be: beyond is e^-30.
+_WITHIN, MOST_WHOLE = 30.0, 2000
+
+Outcome = TypeVar("Outcome", bound=Hashable)
+
+
+def whole_reach(released: Callable[[WholeNumber], object]) -> tuple[int, float]:
+    """Return up to which number discrete Laplace noise is tried, and its scale.
+
+    Raises
+    ------
+    NotProbed
+        If the release draws anything but one such number, or it is too large to try them all.
+    """
+    script = WholeNumber()
+    released(script)
+    reach = math.ceil(_WITHIN * script.scale)
+    if script.law != "laplace" or 2 * reach >= MOST_WHOLE:
+        raise NotProbed
+    return reach, script.scale
+
+
+def law_of_whole_noise(released: Callable[[WholeNumber], Outcome]) -> dict[Outcome, float]:
+    """Return the law of a release that follows from one number of discrete Laplace noise: all are tried."""
+    reach, scale = whole_reach(released)
+    law: dict[Outcome, float] = {}
+    for value in range(-reach, reach + 1):
+        outcome = released(WholeNumber(value=value))
+        law[outcome] = law.get(outcome, 0.0) + math.exp(-abs(value) / scale) * math.tanh(0.5 / scale)
+    return law
 
 
 Wins = Callable[[Script], bool]
@@ -245,6 +320,74 @@ def chances(wins: Wins, left: int) -> tuple[float, float]:
     weight = np.diff(below)
     middles = (levels[1:] + levels[:-1]) / 2
     return math.fsum(weight * _above(law, middles)), math.fsum(weight * _below(law, middles))
+
+
+#: Between these, in scales, a candidate is behind whose tails are compared, and the noise of all others.
+BEHIND, AMONG = (8.0, 16.0), (0.0, 5.0)
+
+#: Random noise of all others, for which levels must be as far apart.
+OTHERS = 3
+
+
+def slope_of_draws(wins: Callable[[float, InTurn], bool]) -> tuple[int, float]:
+    """Return in how many draws a candidate must win, and how fast the log of its chance falls behind.
+
+    ``wins`` says whether it does, so many scales behind all others. If it does where each of m numbers of its
+    own is above a level of its own, its chance, given the noise of others, is the product of m tails. Those
+    of Gumbel, exponential and Laplace noise are in proportion to exp(-level) far up, and where it is far
+    behind all levels are. So log chances fall by as much as the levels rise together.
+
+    Raises
+    ------
+    NotProbed
+        If there is one such number, or it wins in another way.
+    """
+    probe = InTurn()
+    wins(0.0, probe)
+    size, (low, high) = probe.given, REACH.get(probe.law, (0.0, 0.0))
+    if probe.law not in {"gumbel", "exponential", "laplace"}:
+        raise NotProbed
+
+    def won(behind: float, noise: Floats) -> bool:
+        script = InTurn(noise=noise)
+        return wins(behind, script) and script.given == size
+
+    def at(noise: Floats, places: Iterable[int], values: float | Floats) -> Floats:
+        changed = noise.copy()
+        changed[list(places)] = values
+        return changed
+
+    level = np.ones(size)
+    if not won(-0.5, level):
+        raise NotProbed
+    own = [i for i in range(size) if not won(-0.5, at(level, [i], low))]
+    if len(own) < 2:
+        raise NotProbed
+
+    def levels(behind: float, others: Floats) -> Floats:
+        found = []
+        for i in own:
+            bottom, top = low, high
+            ahead = at(others, own, high)
+            if won(behind, at(ahead, [i], bottom)) or not won(behind, at(ahead, [i], top)):
+                raise NotProbed
+            for _ in range(HALVINGS):
+                middle = (bottom + top) / 2
+                bottom, top = (bottom, middle) if won(behind, at(ahead, [i], middle)) else (middle, top)
+            found.append(top)
+        if not won(behind, at(others, own, np.array(found) + 1e-3)):
+            raise NotProbed  # a sum of two numbers, say, and not each by itself
+        return np.array(found)
+
+    rng = np.random.default_rng(0)
+    rises = []
+    for _ in range(OTHERS):
+        others = rng.uniform(*AMONG, size)
+        near, far = (levels(behind, others) for behind in BEHIND)
+        rises.append(float((far - near).sum()))
+    if np.ptp(rises) > 1e-3:
+        raise NotProbed
+    return len(own), min(rises) / (BEHIND[1] - BEHIND[0])
 
 
 Picks = tuple[int, ...]

@@ -130,6 +130,24 @@ class Answers:
         return self.generator
 
 
+class KnownCoins(Answers):
+    """Answers of many runs whose public coins are the same in each: anyone may know them."""
+
+    def __init__(self, seed: int | Sequence[int], coins: int) -> None:
+        super().__init__(seed)
+        self._seed = coins
+        self.again()
+
+    def again(self) -> None:
+        """Begin a run: its coins are those of the one before."""
+        self._known = np.random.default_rng(self._seed)
+
+    @property
+    def coins(self) -> np.random.Generator:
+        """The public coins."""
+        return self._known
+
+
 class Instrument(StageMeter):
     """A meter that keeps the books of a real one, with answers from elsewhere."""
 

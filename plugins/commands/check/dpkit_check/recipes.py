@@ -292,6 +292,8 @@ class TableRecipe:
                 if name not in {"y", *(column for column, *_ in self.columns[1:])}:
                     named = attrs.evolve(self, columns=((name, *self.columns[0][1:]), *self.columns[1:]))
                     yield from (named, attrs.evolve(named, structure="corner")) if name == word else (named,)
+            family = tuple((f"x{word}{j}", "numeric", UNIT) for j in range(4))
+            yield attrs.evolve(self, columns=family, structure="corner")
         for end in constants.near(1e-6, 1e6):
             yield attrs.evolve(self, target=(-end, end))
 

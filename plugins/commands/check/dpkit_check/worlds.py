@@ -125,7 +125,8 @@ def lattice(neighboring: Neighboring) -> Mapping[str, Schema]:
         Column("y", lower=-2.0, upper=6.0, clip=True, scale=True),
         neighboring,
     )
-    far = {"a": (1e8, 1e8 + 1), "b": (-1e12 - 1, -1e12), "c": (1e6, 1e6 + 1e-6), "y": (1e8, 1e8 + 1)}
+    # In single precision the middle of the first is rounded to 1e8 or to 1e8 + 8.
+    far = {"a": (1e8 + 3.5, 1e8 + 4.5), "b": (-1e12 - 1, -1e12), "c": (1e6, 1e6 + 1e-6), "y": (1e8, 1e8 + 1)}
     found["narrow and far from zero"] = numeric("abc", far)
     if neighboring is Neighboring.REPLACE_ONE:
         found["a known number of records"] = attrs.evolve(found["from zero to one"], records=7)
@@ -305,9 +306,8 @@ class Population:
             return np.array(cells)
 
         beyond = 12.0 if self._beyond else 0.0
-        lacking = (
-            [record(lambda low, high: high, 0, between=True)] if any(map(flagged, self._columns)) else []
-        )
+        replaced = any(isinstance(column.replacement, float) for column in self._columns[:-1])
+        lacking = [record(lambda low, high: high, 0, between=True)] if replaced else []
         crossed = record(lambda low, high: high, 0)
         crossed[-1] = (_within(self._columns[-1]) or (-1.0, 1.0))[0]
         return [

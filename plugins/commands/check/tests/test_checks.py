@@ -28,7 +28,6 @@ from dpkit_check.instrument import QuickSampler
 from dpkit_check.kit import KINDS
 from dpkit_check.locate import find_part
 from dpkit_check.trial import Trial
-from dpkit_selector_canonical_lipschitz import CanonicalLipschitzSelector
 from dpkit_selector_gaussian_threshold import GaussianThresholdSelector
 from dpkit_selector_joint import JointSelector
 from dpkit_selector_oneshot_laplace import OneshotLaplaceSelector
@@ -248,7 +247,6 @@ def test_half_the_noise_of_several_picks_at_once_is_found_by_its_scale(seed):
         (OneshotLaplaceSelector(), 1 / 3),  # half is found with most seeds, not with all
         (GaussianThresholdSelector(), 1 / 2),
         (JointSelector(), 1 / 4),  # among five features, sets and sequences strain less than single picks
-        (CanonicalLipschitzSelector(), 1 / 4),
     ],
     ids=lambda value: type(value).__name__,
 )

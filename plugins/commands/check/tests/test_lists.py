@@ -1,11 +1,20 @@
 """Laws of lists of picks: those that are read off chosen noise are the closed forms."""
 
 import itertools
+import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from dpkit_check.chances import LIST_PRECISION, NotProbed, OneDraw, law_of_lists
+from dpkit_check.chances import (
+    LIST_PRECISION,
+    Chosen,
+    NotProbed,
+    OneDraw,
+    law_of_lists,
+    law_of_whole_noise,
+    slope_of_draws,
+)
 
 SCORES = np.array([0.0, 1.5, -0.5, 1.5])
 LISTS = list(itertools.permutations(range(4), 2))
@@ -89,3 +98,33 @@ def test_a_script_says_how_much_was_asked_for():
     script = OneDraw()
     assert script.give("gumbel", 1.0, 7).tolist() == [0.0] * 7
     assert (script.size, script.law) == (7, "gumbel")
+
+
+def test_the_law_of_one_whole_number_is_that_of_discrete_laplace_noise():
+    law = law_of_whole_noise(lambda script: int(Chosen(script).sampler.discrete_laplace(4)) >= 8)
+    q = math.exp(-1 / 4)
+    assert law[True] == pytest.approx(q**8 / (1 + q))
+    assert sum(law.values()) == pytest.approx(1)
+
+
+def two_draws(together):
+    """A candidate that must win both draws, or whose two numbers are added up."""
+
+    def wins(behind, script):
+        sampler = Chosen(script).sampler
+        one, other = sampler.gumbel(3), sampler.gumbel(2)
+        leads = one[2] - behind - one[:2].max(), other[1] - behind - other[0]
+        return sum(leads) > 0 if together else min(leads) > 0
+
+    return wins
+
+
+def test_who_must_win_two_draws_falls_behind_twice_as_fast():
+    draws, slope = slope_of_draws(two_draws(together=False))
+    assert draws == 2
+    assert slope == pytest.approx(2, rel=1e-6)
+
+
+def test_a_sum_of_two_draws_is_not_probed():
+    with pytest.raises(NotProbed):
+        slope_of_draws(two_draws(together=True))

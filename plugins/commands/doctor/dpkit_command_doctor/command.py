@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 def doctor(
-    ctx: typer.Context,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with 1 unless there are parts and everything is ok.")
     ] = False,
@@ -26,8 +25,7 @@ def doctor(
 
     from dpkit_command_doctor.examine import examine
 
-    group: Any = ctx.find_root().command
-    diagnoses = examine(built_in=group.commands)
+    diagnoses = examine()
     parts = any(diagnosis.ref.role in PARTS for diagnosis in diagnoses)
     if format is Format.JSON:
         print(json.dumps([_document(diagnosis) for diagnosis in diagnoses], indent=2))

@@ -11,13 +11,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import attrs
 
 from dpkit_command_doctor.probe import ProbeResult
-from dpkit_core.commands.installed import OWN, is_own
+from dpkit_core.commands.installed import BUILT_IN, OWN, is_own
 from dpkit_core.pipeline.observers import left_out
 from dpkit_core.plugins.kinds import ComponentRef
 from dpkit_core.plugins.registry import Registry
@@ -65,7 +65,6 @@ def installed() -> tuple[ComponentRef, ...]:
 def examine(
     refs: Sequence[ComponentRef] | None = None,
     *,
-    built_in: Collection[str] = (),
     time_limit: float = TIME_LIMIT,
     slow: float = SLOW,
 ) -> list[Diagnosis]:
@@ -75,8 +74,6 @@ def examine(
     ----------
     refs
         What to load; by default everything ``installed()``.
-    built_in
-        Names that no command may take, because dpkit's own commands have them.
     time_limit
         Seconds after which an import is abandoned as broken.
     slow
@@ -85,16 +82,16 @@ def examine(
     refs = installed() if refs is None else tuple(refs)
     findings = _findings(refs, time_limit)
     return [
-        _diagnose(ref, _namesakes(ref, refs, built_in), finding, slow)
+        _diagnose(ref, _namesakes(ref, refs), finding, slow)
         for ref, finding in zip(refs, findings, strict=True)
     ]
 
 
-def _namesakes(ref: ComponentRef, refs: Sequence[ComponentRef], built_in: Collection[str]) -> list[str]:
+def _namesakes(ref: ComponentRef, refs: Sequence[ComponentRef]) -> list[str]:
     """Return everything with the name of ``ref``, itself included; only itself for a command of dpkit."""
     if ref.kind == "hooks" or is_own(ref):
         return [ref.qualified]  # all observers are called, whatever their names
-    reserved = ref.kind == "commands" and (ref.name in built_in or ref.name in OWN)
+    reserved = ref.kind == "commands" and (ref.name in BUILT_IN or ref.name in OWN)
     alike = [other for other in refs if (other.kind, other.name) == (ref.kind, ref.name)]
     return [f"dpkit's own {ref.name}"] * reserved + [other.qualified for other in alike if not is_own(other)]
 

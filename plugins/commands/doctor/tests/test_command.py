@@ -17,7 +17,7 @@ def test_doctor_prints_a_line_for_each_part_and_fails_only_when_strict(dpkit, mo
         Diagnosis(ref, "broken", f"{ref} is installed but failed", None),
         Diagnosis(ref, "ok", "imports no large library", 0.5),
     ]
-    monkeypatch.setattr("dpkit_command_doctor.examine.examine", lambda built_in: found)
+    monkeypatch.setattr("dpkit_command_doctor.examine.examine", lambda: found)
     result = dpkit("doctor")
     assert result.exit_code == 0
     assert [line.split(maxsplit=1) for line in result.stdout.splitlines()] == [
@@ -34,7 +34,7 @@ def test_doctor_prints_a_line_for_each_part_and_fails_only_when_strict(dpkit, mo
 
 
 def test_doctor_says_that_there_are_no_parts(dpkit, monkeypatch):
-    monkeypatch.setattr("dpkit_command_doctor.examine.examine", lambda built_in: [])
+    monkeypatch.setattr("dpkit_command_doctor.examine.examine", lambda: [])
     result = dpkit("doctor", "--format", "json")
     assert result.exit_code == 0
     assert json.loads(result.stdout) == []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpkit_core.commands.options import Format, FormatOption, note
+from dpkit_core.commands.options import Format, FormatOption, aside, note
 from dpkit_core.privacy.filters import FILTERS, filter_to_document
 from dpkit_core.text import number_of
 
@@ -128,25 +128,12 @@ def show(
     format: FormatOption = Format.TABLE,
 ) -> None:
     """Show what accounts have spent: on which runs, when, by whom, and what is left."""
-    import contextlib
-    import sys
-
-    from dpkit_core.errors import InvalidOption
     from dpkit_core.ledger.ledger import Ledger
 
     most = _limit(limit)
     book = Ledger.open(where)
     statements = book.accounts() if account is None else (book.statement(account),)
-    if plan is not None and len(statements) != 1:
-        raise InvalidOption(
-            "the ledger has several accounts; name the one that pays for the plan with --account"
-        )
-    prices = []
-    if plan is not None:
-        from dpkit_core.pipeline.planfile import read_plan
-
-        with contextlib.redirect_stdout(sys.stderr):
-            prices = [_price(book, statements[0], read_plan(plan))]
+    prices = [] if plan is None else [_price(book, statements, plan)]
     if format is Format.JSON:
         _print_json(book, statements, account, most, prices)
         return
@@ -290,11 +277,21 @@ def _runs(newest: Iterable[Entry]) -> Iterator[tuple[str, ...]]:
         )
 
 
-def _price(book: Ledger, statement: Statement, plan: Any) -> dict[str, Any]:
+def _price(book: Ledger, statements: Sequence[Statement], path: Path) -> dict[str, Any]:
+    """Return what one more run of a plan would cost the account that pays."""
+    from dpkit_core.errors import InvalidOption
     from dpkit_core.ledger.entries import Charge
     from dpkit_core.pipeline.payment import claim_of
+    from dpkit_core.pipeline.planfile import read_plan
     from dpkit_core.privacy.filters import add
 
+    if len(statements) != 1:
+        raise InvalidOption(
+            "the ledger has several accounts; name the one that pays for the plan with --account"
+        )
+    with aside():
+        plan = read_plan(path)
+    (statement,) = statements
     account = statement.account
     cost = book.price(Charge(account.name, claim_of(plan), plan.schema, ""))
     total, runs = statement.total, 0

@@ -92,14 +92,16 @@ def new(
         print(_STANDING_ALONE.format(folder=folder, check=check, install=install, wheel=wheel, **words))
         return
     member = scaffold.join(blueprint, checkout)
-    print(
-        _MEMBER.format(
-            folder=os.path.relpath(checkout / member),
-            checkout=os.path.relpath(checkout),
-            member=member.as_posix(),
-            lists="pyproject.toml and README.md" if is_part else "pyproject.toml",
-            summary=_SUMMARY if is_part else "",
-            check=f"  uv run dpkit check {name}\n" if is_part else "",
-            **words,
-        )
-    )
+    print(_MEMBER.format(**_of_member(checkout, member, name if is_part else None), **words))
+
+
+def _of_member(checkout: Path, member: Path, part: str | None) -> dict[str, str]:
+    """Return what is said about a member of a checkout; ``part`` is its name, if it is one."""
+    return {
+        "folder": os.path.relpath(checkout / member),
+        "checkout": os.path.relpath(checkout),
+        "member": member.as_posix(),
+        "lists": "pyproject.toml" if part is None else "pyproject.toml and README.md",
+        "summary": "" if part is None else _SUMMARY,
+        "check": "" if part is None else f"  uv run dpkit check {part}\n",
+    }

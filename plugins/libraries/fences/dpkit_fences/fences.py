@@ -109,11 +109,14 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import attrs
+import dpkit_kernels
 import numpy as np
+from dpkit_kernels import rows as kernels
 
 from dpkit_core.arrays import read_only
 from dpkit_core.data.sums import Sum
 from dpkit_core.mechanisms.cells import EXPONENTS
+from dpkit_core.mechanisms.moments import clip_rows
 from dpkit_core.privacy.budget import Neighboring, Sensitivity
 from dpkit_core.privacy.events import Event, Repeated, Sequence
 from dpkit_core.protocols import Forecast, Refusal
@@ -135,7 +138,7 @@ from dpkit_fences.quantiles import (
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dpkit_core.arrays import Integers, Vector
+    from dpkit_core.arrays import Integers, Matrix, Vector
     from dpkit_core.data.dataset import AnyDataset
     from dpkit_core.data.sums import Block, Summable
     from dpkit_core.protocols import Meter
@@ -218,6 +221,24 @@ class Fences:
         False
         """
         return mean > 3 / 4 and self.width > 4 * abs(self.center) / LOCATIONS_PER_OCTAVE
+
+
+def scale_rows(
+    X: Matrix, fences: list[Fences], columns: Matrix, *, norm: float = math.inf, factor: float = 1.0
+) -> None:
+    """Write into ``columns``, d x n, what ``scale`` makes of each column, times a factor.
+
+    Rows are no longer than ``norm`` before, as ``clip_rows`` shrinks them: each depends on itself alone.
+    """
+    if dpkit_kernels.COMPILED and len(fences) <= kernels.MOST_COLUMNS:
+        centers, widths = [each.center for each in fences], [each.width for each in fences]
+        kernels.scaled(X, centers, widths, columns, norm=norm, factor=factor)
+        return
+    for j, each in enumerate(fences):
+        columns[j] = each.scale(X[:, j])
+    if norm < math.inf:
+        columns[:] = clip_rows(columns.T, norm).T
+    columns *= factor
 
 
 def fences_event(epsilon: float, neighboring: Neighboring, columns: int = 1) -> Repeated:

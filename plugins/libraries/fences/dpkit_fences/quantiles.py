@@ -40,7 +40,9 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import dpkit_kernels
 import numpy as np
+from dpkit_kernels import counts as kernels
 
 from dpkit_core.arrays import Integers, read_only
 from dpkit_core.data.sums import State, Sum, Summable
@@ -173,11 +175,20 @@ def counts_around(values: Values[State], grid: Vector) -> Sum[State]:
 
 
 def _around(state: State, values: Values[State], grid: Vector) -> Integers:
-    ordered = np.sort(values(state))
-    counts = np.empty((2, grid.size + 1), dtype=np.int64)
-    counts[0, :-1], counts[1, :-1] = _counts_below(ordered, grid), _counts_upto(ordered, grid)
-    counts[:, -1] = ordered.size
+    numbers, counts = values(state), np.empty((2, grid.size + 1), dtype=np.int64)
+    counts[0, :-1], counts[1, :-1] = _counts(numbers, grid)
+    counts[:, -1] = numbers.size
     return counts
+
+
+def _counts(values: Vector, grid: Vector) -> tuple[Integers, Integers]:
+    """Return how many values are below each point of a grid, and up to it."""
+    cells = kernels.cells(values, grid) if dpkit_kernels.COMPILED else None
+    if cells is not None:
+        reaching = np.cumsum(cells)
+        return reaching[:-1:2], reaching[1::2]
+    ordered = np.sort(values)
+    return _counts_below(ordered, grid), _counts_upto(ordered, grid)
 
 
 def _counts_below(ordered: Vector, grid: Vector) -> Integers:
@@ -203,8 +214,9 @@ def counts_beyond(distances: Values[State], reach: Vector) -> Sum[State]:
 
 
 def _beyond(state: State, distances: Values[State], reach: Vector) -> Integers:
-    ordered = np.sort(distances(state))
-    return ordered.size - np.searchsorted(ordered, reach, side="right")
+    numbers = distances(state)
+    _, upto = _counts(numbers, reach)
+    return numbers.size - upto
 
 
 def rank_scores(counts: Integers, q: float) -> Vector:

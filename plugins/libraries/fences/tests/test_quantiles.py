@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import dpkit_kernels
 import numpy as np
 import pytest
 from dpkit_fences.fences import (
@@ -22,11 +23,13 @@ from dpkit_fences.fences import (
     records_needed,
     refusal_forecast,
     resolution,
+    scale_rows,
     spread_scores,
     window_scores,
     windows,
 )
 from dpkit_fences.quantiles import (
+    _counts,
     counts_around,
     counts_beyond,
     location_grid,
@@ -37,6 +40,7 @@ from dpkit_fences.quantiles import (
     reach_scores,
     spread_grid,
 )
+from dpkit_kernels import counts as kernels
 
 from dpkit_core import Dataset, Neighboring, Randomness, StagePlan, StreamedDataset
 from dpkit_core.pipeline.meter import StageMeter
@@ -503,3 +507,47 @@ def test_a_rest_beyond_a_mass_is_found_wherever_the_mass_is(value):
     values = np.where(rng.random(8000) < 0.9, value, value + 1000 * rng.lognormal(size=8000))
     widths = [fences(values, 0.3, seed=seed).width for seed in range(5)]
     assert min(widths) > 500
+
+
+@pytest.mark.skipif(not dpkit_kernels.COMPILED, reason="no kernels were compiled")
+def test_kernels_count_as_numpy_does(monkeypatch):
+    rng = np.random.default_rng(5)
+    locations, _ = location_grid()
+    grids = [locations, spread_grid(), np.array([0.0]), np.array([-1.0, -1e-300, 0, 1e-300, 2, 2.01, 3])]
+    odd = [np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 5e-324, -5e-324, 1e308]
+    columns = [
+        rng.normal(size=(999, 3))[:, 1] * 1e5 + 7e5,
+        np.concatenate([odd, rng.normal(size=90).round(1)]),
+    ]
+    for grid in grids:
+        some = grid[:: max(1, grid.size // 99)]
+        for values in (*columns, some, np.nextafter(some, 0), np.nextafter(some, 9)):
+            monkeypatch.setattr(dpkit_kernels, "COMPILED", True)
+            assert kernels.cells(values, grid).sum() == values.size
+            below, upto = _counts(values, grid)
+            monkeypatch.setattr(dpkit_kernels, "COMPILED", False)
+            expected_below, expected_upto = _counts(values, grid)
+            assert below.tolist() == expected_below.tolist()
+            assert upto.tolist() == expected_upto.tolist()
+    for near in ([1.0, 1.0 + 2.0**-40], [0.0, 5e-324]):
+        assert kernels.cells(columns[0], np.array(near)) is None
+
+
+@pytest.mark.skipif(not dpkit_kernels.COMPILED, reason="no kernels were compiled")
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (300, 3), (257, 50), (3, 256), (3, 257)])
+@pytest.mark.parametrize(("norm", "factor"), [(math.inf, 1.0), (math.inf, 0.3), (0.7, 3.3), (1e-9, 2.0)])
+def test_kernels_scale_and_clip_rows_as_numpy_does(n, d, norm, factor, monkeypatch):
+    rng = np.random.default_rng([n, d])
+    sizes = 10.0 ** rng.integers(-3, 3, d)
+    fences = [Fences(float(center), float(width)) for center, width in zip(sizes, sizes[::-1], strict=True)]
+    X = rng.normal(size=(n, d)) * sizes
+    extremes = [0.0, -0.0, 1e308, -1e308, np.inf, -np.inf, 5e-324]
+    X[rng.random((n, d)) < 0.05] = rng.choice(extremes)
+    found = []
+    for compiled in (True, False):
+        monkeypatch.setattr(dpkit_kernels, "COMPILED", compiled)
+        for values in (X, np.asfortranarray(X), np.repeat(X, 2, axis=1)[:, ::2]):
+            rows = np.zeros((d + 2, n))
+            scale_rows(values, fences, rows[1:-1], norm=norm, factor=factor)
+            found.append(rows.tobytes())
+    assert len({*found}) == 1

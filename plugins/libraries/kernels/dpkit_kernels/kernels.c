@@ -2,6 +2,7 @@
  *
  * All memory is the caller's. Nothing here draws, and nothing depends on the number of threads. */
 #include <float.h>
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@
 #endif
 
 /* Raised with every change of a signature or a meaning, here and in __init__.py. */
-#define ABI 2
+#define ABI 3
 
 #if defined(_WIN32)
 #define EXPORT __declspec(dllexport)
@@ -20,6 +21,7 @@
 
 /* Where the compiler can, loops are compiled for every processor and for those with AVX2. */
 #if defined(__GNUC__) && defined(__x86_64__)
+#include <immintrin.h>
 #define INLINE inline __attribute__((always_inline))
 #define FAST __attribute__((target("avx2,popcnt")))
 #define ON_A_FAST_PROCESSOR (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt"))
@@ -293,35 +295,191 @@ EXPORT int64_t dpkit_by_table(int64_t n, const int32_t *reference, int64_t group
     return result;
 }
 
+/* How many values are between the points of a grid, and on them: cell 2 i is below point i, 2 i + 1 is the point,
+ * the last is beyond all, where NaN is as well. Octaves are cut into as many buckets as leave one point in each: in
+ * `table`, of 2^20 numbers, are those before it, in `starts` and `masks`, of 4096, where an octave's begin and how many
+ * there are. Returns 0, and counts nothing, where the table is too short. The grid increases, and all cells are 0. */
+EXPORT int64_t dpkit_cells(int64_t n, int64_t step, const double *values, int64_t size, const double *grid,
+                           int32_t *starts, int32_t *masks, int32_t *table, int64_t *cells) {
+    enum { OCTAVES = 4096, MOST = 1 << 20, FINEST = 12 };
+    int bits = 0;
+    for (int64_t i = 1; i < size && bits <= FINEST; i++)
+        while (bits <= FINEST && ordered(grid[i]) >> (52 - bits) == ordered(grid[i - 1]) >> (52 - bits)) bits++;
+    if (bits > FINEST) return 0;
+    int32_t length = 0, point = 0;
+    for (int32_t octave = 0; octave < OCTAVES; octave++) {
+        int empty = point == size || (int64_t)(ordered(grid[point]) >> 52) != octave;
+        starts[octave] = length;
+        masks[octave] = empty ? 0 : (1 << bits) - 1;
+        if (length > MOST - masks[octave] - 1) return 0;
+        for (int32_t bucket = 0; bucket <= masks[octave]; bucket++) {
+            uint64_t key = (uint64_t)octave << bits | (uint64_t)bucket;
+            table[length++] = point;
+            if (!empty && point < size && ordered(grid[point]) >> (52 - bits) == key) point++;
+        }
+    }
+    for (int64_t i = 0; i < n; i++) {
+        double value = values[i * step];
+        uint64_t key = ordered(value), octave = key >> 52;
+        int64_t place = table[starts[octave] + (int32_t)((key >> (52 - bits)) & (uint64_t)masks[octave])];
+        double next = place < size ? grid[place] : value;
+        place = value == value ? place + (next < value) : size;
+        cells[2 * place + (place < size && grid[place] == value)]++;
+    }
+    return 1;
+}
+
+/* Rows between fences, -1 at the lower and 1 at the upper one, those longer than a norm shrunk to it, times a factor:
+ * columns of `stride` in `rows`. Each step is rounded as NumPy rounds it. */
+static INLINE void scaled_by(int64_t n, int64_t columns, int64_t row, int64_t column, const double *values,
+                             const double *centers, const double *widths, double norm, double factor, int64_t stride,
+                             double *rows) {
+    enum { SIZE = 256 };
+    double peaks[SIZE], lengths[SIZE];
+    for (int64_t first = 0; first < n; first += SIZE) {
+        int size = n - first < SIZE ? (int)(n - first) : SIZE;
+        double *to = rows + first;
+        for (int i = 0; i < size; i++) peaks[i] = 0x1p-900;
+        for (int i = 0; i < size; i++) lengths[i] = 0;
+        for (int64_t j = 0; j < columns; j++) {
+            const double *from = values + first * row + j * column;
+            double center = centers[j], width = widths[j], *here = to + j * stride;
+            for (int i = 0; i < size; i++) here[i] = from[i * row];
+            for (int i = 0; i < size; i++) {
+                double value = (here[i] - center) / width;
+                value = value < -1 ? -1 : value;
+                value = value > 1 ? 1 : value;
+                here[i] = value;
+                value = value < 0 ? -value : value;
+                peaks[i] = value > peaks[i] ? value : peaks[i];
+            }
+        }
+        for (int64_t j = 0; j < columns; j++) {
+            const double *here = to + j * stride;
+            for (int i = 0; i < size; i++) {
+                double direction = here[i] / peaks[i];
+                lengths[i] += direction * direction;
+            }
+        }
+        for (int i = 0; i < size; i++) lengths[i] = sqrt(lengths[i]);
+        double shrinks[SIZE];
+        for (int i = 0; i < size; i++) shrinks[i] = norm / (lengths[i] > 1 ? lengths[i] : 1);
+        for (int64_t j = 0; j < columns; j++) {
+            double *here = to + j * stride;
+            for (int i = 0; i < size; i++) {
+                double shrunk = here[i] / peaks[i] * shrinks[i];
+                here[i] = (peaks[i] * lengths[i] > norm ? shrunk : here[i]) * factor;
+            }
+        }
+    }
+}
+
+/* Sums of rows times weights, added up column by column. */
+static INLINE void along_by(int64_t n, int64_t columns, int64_t row, int64_t column, const double *values,
+                            const double *weights, double *sums) {
+    enum { SIZE = 1024 };
+    for (int64_t first = 0; first < n; first += SIZE) {
+        int64_t size = n - first < SIZE ? n - first : SIZE;
+        double *to = sums + first;
+        for (int64_t i = 0; i < size; i++) to[i] = 0;
+        for (int64_t j = 0; j < columns; j++) {
+            const double *from = values + first * row + j * column;
+            double weight = weights[j];
+            if (row == 1)
+                for (int64_t i = 0; i < size; i++) to[i] += from[i] * weight;
+            else
+                for (int64_t i = 0; i < size; i++) to[i] += from[i * row] * weight;
+        }
+    }
+}
+
 /* The gradient of a line: the sum of rows times clipped residuals, by columns whose entries are `stride` apart.
  *
  * All products and sums are whole numbers below 2^53, so that their order makes no difference; a residual is
- * rounded as NumPy rounds it. */
-static INLINE void gradient_by(int64_t n, int64_t columns, int64_t stride, const int16_t *rows, const double *targets,
-                               const double *weights, double unit, double scale, double limit, double *gradient) {
-    enum { SIZE = 256 }; /* records whose rows stay in the cache between their two uses */
-    double sums[SIZE];
-    int32_t wide[SIZE], residuals[SIZE];
-    for (int64_t first = 0; first < n; first += SIZE) {
-        int size = n - first < SIZE ? (int)(n - first) : SIZE;
-        for (int i = 0; i < SIZE; i++) sums[i] = 0;
-        for (int64_t j = 0; j < columns; j++) {
-            const int16_t *column = rows + j * stride + first;
-            double weight = weights[j];
-            for (int i = 0; i < size; i++) wide[i] = column[i];
-            for (int i = 0; i < size; i++) sums[i] += wide[i] * weight;
+ * rounded as NumPy rounds it. A block of records stays in the cache between its two uses. */
+enum { RECORDS = 256 };
+
+static INLINE void products_by(int size, int64_t columns, int64_t stride, const int16_t *rows, const double *weights,
+                               double *sums) {
+    int32_t wide[RECORDS];
+    for (int i = 0; i < size; i++) sums[i] = 0;
+    for (int64_t j = 0; j < columns; j++) {
+        const int16_t *column = rows + j * stride;
+        double weight = weights[j];
+        for (int i = 0; i < size; i++) wide[i] = column[i];
+        for (int i = 0; i < size; i++) sums[i] += wide[i] * weight;
+    }
+}
+
+#ifdef FAST
+/* The same by two columns at a time and digits of weights: w = 2^18 a + 2^9 b + c, for |w| <= 2^27, b and c from 0
+ * to 511. Rows are at most 2^14 in magnitude, so that sums of 120 products with |a| <= 2^9 fit into 32 bits. */
+FAST static void products_fast(int size, int64_t columns, int64_t stride, const int16_t *rows, const double *weights,
+                               double *sums) {
+    enum { AT_ONCE = 120, DIGITS = 3 };
+    int whole = size - size % 16;
+    for (int i = 0; i < whole; i++) sums[i] = 0;
+    products_by(size - whole, columns, stride, rows + whole, weights, sums + whole);
+    for (int64_t first = 0; first < columns; first += AT_ONCE) {
+        int count = columns - first < AT_ONCE ? (int)(columns - first) : AT_ONCE;
+        uint32_t digits[AT_ONCE / 2][DIGITS]; /* of the one column, and above them of the other */
+        for (int j = 0; j < count; j++) {
+            int32_t weight = (int32_t)weights[first + j], low = weight & 0x3FFFF;
+            int shift = 16 * (j % 2);
+            if (!shift) digits[j / 2][0] = digits[j / 2][1] = digits[j / 2][2] = 0;
+            digits[j / 2][0] |= ((uint32_t)((weight - low) / 0x40000) & 0xFFFF) << shift;
+            digits[j / 2][1] |= (uint32_t)(low >> 9) << shift;
+            digits[j / 2][2] |= (uint32_t)(low & 0x1FF) << shift;
         }
+        int32_t found[DIGITS][RECORDS];
+        for (int i = 0; i < whole; i += 16) {
+            const int16_t *one = rows + first * stride + i;
+            __m256i total[DIGITS][2];
+            for (int k = 0; k < DIGITS; k++) total[k][0] = total[k][1] = _mm256_setzero_si256();
+            for (int j = 0; j < count; j += 2, one += 2 * stride) {
+                const int16_t *other = j + 1 < count ? one + stride : one; /* whose digits are 0 */
+                __m256i a = _mm256_loadu_si256((const __m256i *)one), b = _mm256_loadu_si256((const __m256i *)other);
+                __m256i low = _mm256_unpacklo_epi16(a, b), high = _mm256_unpackhi_epi16(a, b);
+                for (int k = 0; k < DIGITS; k++) {
+                    __m256i both = _mm256_set1_epi32((int32_t)digits[j / 2][k]);
+                    total[k][0] = _mm256_add_epi32(total[k][0], _mm256_madd_epi16(low, both));
+                    total[k][1] = _mm256_add_epi32(total[k][1], _mm256_madd_epi16(high, both));
+                }
+            }
+            for (int k = 0; k < DIGITS; k++) { /* in the order of the records: unpacking took quarters apart */
+                __m256i lower = _mm256_permute2x128_si256(total[k][0], total[k][1], 0x20);
+                __m256i upper = _mm256_permute2x128_si256(total[k][0], total[k][1], 0x31);
+                _mm256_storeu_si256((__m256i *)(found[k] + i), lower);
+                _mm256_storeu_si256((__m256i *)(found[k] + i + 8), upper);
+            }
+        }
+        for (int i = 0; i < whole; i++) sums[i] += found[0][i] * 262144.0 + found[1][i] * 512.0 + found[2][i];
+    }
+}
+#endif
+
+static INLINE void gradient_by(int64_t n, int64_t columns, int64_t stride, const int16_t *rows, const double *targets,
+                               const double *weights, double unit, double scale, double limit, double *gradient,
+                               void (*products)(int, int64_t, int64_t, const int16_t *, const double *, double *)) {
+    double sums[RECORDS];
+    int16_t upper[RECORDS], lower[RECORDS]; /* of a residual, 2^8 upper + lower: products of 16 bits add up in 32 */
+    for (int64_t first = 0; first < n; first += RECORDS) {
+        int size = n - first < RECORDS ? (int)(n - first) : RECORDS;
+        products(size, columns, stride, rows + first, weights, sums);
         for (int i = 0; i < size; i++) {
             double steps = (targets[first + i] - sums[i] * unit) * scale;
             steps = steps > -limit ? steps : -limit;
             steps = steps < limit ? steps : limit;
-            residuals[i] = (int32_t)steps;
+            int32_t residual = (int32_t)steps;
+            lower[i] = (int16_t)(residual & 255);
+            upper[i] = (int16_t)((residual - (residual & 255)) / 256);
         }
         for (int64_t j = 0; j < columns; j++) {
             const int16_t *column = rows + j * stride + first;
-            int64_t sum = 0;
-            for (int i = 0; i < size; i++) sum += column[i] * residuals[i];
-            gradient[j] += (double)sum;
+            int32_t high = 0, low = 0; /* of 256 products, each at most 2^22 */
+            for (int i = 0; i < size; i++) high += column[i] * upper[i];
+            for (int i = 0; i < size; i++) low += column[i] * lower[i];
+            gradient[j] += high * 256.0 + low;
         }
     }
 }
@@ -380,17 +538,114 @@ static INLINE void complete_by(int64_t n, int64_t stride, const uint8_t *codes, 
     }
 }
 
-static INLINE void left_by(int64_t n, const int32_t *scores, const uint8_t *leaves, const int32_t *values,
-                           int32_t *left) {
+static INLINE void left_by(int64_t n, const int32_t *scores, const uint8_t *leaves, int64_t count,
+                           const int32_t *values, int32_t *left) {
+    (void)count;
     for (int64_t i = 0; i < n; i++) left[i] = scores[i] - values[leaves[i]];
 }
 
-/* Adds up values by group. */
-EXPORT void dpkit_group_sums(int64_t n, const int32_t *values, const uint8_t *groups, int64_t count, int64_t *sums) {
-    int64_t parts[4][256] = {{0}}; /* so that values of the same group do not wait for each other */
-    for (int64_t i = 0; i < n; i++) parts[i & 3][groups[i]] += values[i];
+#ifdef FAST
+/* Values of sixteen leaves fit into two registers, which are looked up in by eight records at a time. */
+FAST static void left_fast(int64_t n, const int32_t *scores, const uint8_t *leaves, int64_t count,
+                           const int32_t *values, int32_t *left) {
+    int64_t whole = count > 16 ? 0 : n - n % 8;
+    int32_t few[16] = {0};
+    if (whole) memcpy(few, values, sizeof *values * (size_t)count);
+    __m256i low = _mm256_loadu_si256((const __m256i *)few), high = _mm256_loadu_si256((const __m256i *)(few + 8));
+    for (int64_t i = 0; i < whole; i += 8) {
+        __m256i leaf = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(leaves + i)));
+        __m256i value = _mm256_permutevar8x32_epi32(low, leaf);
+        if (count > 8) { /* bit 3 of a leaf, as the sign that chooses */
+            __m256 other = _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(high, leaf));
+            __m256 above = _mm256_castsi256_ps(_mm256_slli_epi32(leaf, 28));
+            value = _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(value), other, above));
+        }
+        __m256i score = _mm256_loadu_si256((const __m256i *)(scores + i));
+        _mm256_storeu_si256((__m256i *)(left + i), _mm256_sub_epi32(score, value));
+    }
+    left_by(n - whole, scores + whole, leaves + whole, count, values, left + whole);
+}
+#endif
+
+EXPORT void dpkit_left(int64_t n, const int32_t *scores, const uint8_t *leaves, int64_t count, const int32_t *values,
+                       int32_t *left) {
+#ifdef FAST
+    if (ON_A_FAST_PROCESSOR) {
+        left_fast(n, scores, leaves, count, values, left);
+        return;
+    }
+#endif
+    left_by(n, scores, leaves, count, values, left);
+}
+
+/* Adds up values by group, each clipped to a limit. */
+static INLINE void clipped_sums_by(int64_t n, const int32_t *values, int32_t limit, const uint8_t *groups,
+                                   int64_t count, int64_t *sums) {
+    enum { SIZE = 512, APART = 4 }; /* so that values of the same group do not wait for each other */
+    int64_t parts[APART][256];
+    int32_t clipped[SIZE];
+    for (int part = 0; part < APART; part++)
+        for (int64_t group = 0; group < count; group++) parts[part][group] = 0;
+    for (int64_t first = 0; first < n; first += SIZE, values += SIZE, groups += SIZE) {
+        int size = n - first < SIZE ? (int)(n - first) : SIZE, i = 0;
+        for (int j = 0; j < size; j++) {
+            int32_t value = values[j] < limit ? values[j] : limit;
+            clipped[j] = value > -limit ? value : -limit;
+        }
+        for (; i + APART <= size; i += APART) {
+            parts[0][groups[i]] += clipped[i];
+            parts[1][groups[i + 1]] += clipped[i + 1];
+            parts[2][groups[i + 2]] += clipped[i + 2];
+            parts[3][groups[i + 3]] += clipped[i + 3];
+        }
+        for (; i < size; i++) parts[0][groups[i]] += clipped[i];
+    }
     for (int64_t group = 0; group < count; group++)
         sums[group] = parts[0][group] + parts[1][group] + parts[2][group] + parts[3][group];
+}
+
+/* Adds the values of the leaves in one tree after another, in this order, which rounding depends on. */
+static INLINE void add_trees_by(int64_t n, int64_t stride, const uint8_t *codes, int64_t trees, int64_t depth,
+                                int64_t splits, const int64_t *features, const int64_t *cuts, const double *values,
+                                double *total) {
+    enum { SIZE = 512 };
+    uint8_t leaves[SIZE];
+    for (int64_t first = 0; first < n; first += SIZE) {
+        int64_t size = n - first < SIZE ? n - first : SIZE;
+        for (int64_t t = 0; t < trees; t++) {
+            const int64_t *asked = features + t * splits, *above = cuts + t * splits;
+            const double *value = values + (t << depth);
+            if (splits == depth) leaves_by(size, stride, codes + first, depth, asked, above, leaves);
+            else complete_by(size, stride, codes + first, depth, asked, above, leaves);
+            for (int64_t i = 0; i < size; i++) total[first + i] += value[leaves[i]];
+        }
+    }
+}
+
+/* Codes of values, one more than how many thresholds are below: of 255 for each column, behind its own infinity. */
+static INLINE void code_by(int64_t n, int64_t columns, int64_t row, int64_t column, const double *values,
+                           const double *thresholds, int64_t stride, uint8_t *codes) {
+    enum { SIZE = 512, AT_ONCE = 8 }; /* searches that do not wait for each other */
+    double some[SIZE];
+    for (int64_t first = 0; first < n; first += SIZE) {
+        int size = n - first < SIZE ? (int)(n - first) : SIZE;
+        for (int64_t j = 0; j < columns; j++) {
+            const double *from = values + first * row + j * column, *table = thresholds + 255 * j;
+            uint8_t *to = codes + j * stride + first;
+            for (int i = 0; i < size; i++) some[i] = from[i * row];
+            for (int i = size; i % AT_ONCE; i++) some[i] = 0;
+            for (int i = 0; i < size; i += AT_ONCE) {
+                int32_t place[AT_ONCE] = {0};
+                for (int32_t step = 128; step; step /= 2)
+                    for (int l = 0; l < AT_ONCE; l++) {
+                        int32_t next = place[l] + step;
+                        place[l] = table[next - 1] < some[i + l] ? next : place[l];
+                    }
+                int last = size - i < AT_ONCE ? size - i : AT_ONCE;
+                for (int l = 0; l < last; l++) to[i + l] = some[i + l] == some[i + l] ? (uint8_t)(place[l] + 1) : 0;
+            }
+        }
+    }
 }
 
 /* Each of the following by the loops for this processor. */
@@ -406,10 +661,24 @@ EXPORT void dpkit_group_sums(int64_t n, const int32_t *values, const uint8_t *gr
     EXPORT void dpkit_##name parameters { name##_by arguments; }
 #endif
 
-CHOOSE(gradient,
-       (int64_t n, int64_t columns, int64_t stride, const int16_t *rows, const double *targets, const double *weights,
-        double unit, double scale, double limit, double *gradient),
-       (n, columns, stride, rows, targets, weights, unit, scale, limit, gradient))
+#ifdef FAST
+FAST static void gradient_fast(int64_t n, int64_t columns, int64_t stride, const int16_t *rows, const double *targets,
+                               const double *weights, double unit, double scale, double limit, double *gradient) {
+    gradient_by(n, columns, stride, rows, targets, weights, unit, scale, limit, gradient, products_fast);
+}
+#endif
+
+EXPORT void dpkit_gradient(int64_t n, int64_t columns, int64_t stride, const int16_t *rows, const double *targets,
+                           const double *weights, double unit, double scale, double limit, double *gradient) {
+#ifdef FAST
+    if (ON_A_FAST_PROCESSOR) {
+        gradient_fast(n, columns, stride, rows, targets, weights, unit, scale, limit, gradient);
+        return;
+    }
+#endif
+    gradient_by(n, columns, stride, rows, targets, weights, unit, scale, limit, gradient, products_by);
+}
+
 CHOOSE(leaves,
        (int64_t n, int64_t stride, const uint8_t *codes, int64_t depth, const int64_t *features, const int64_t *cuts,
         uint8_t *leaves),
@@ -418,5 +687,22 @@ CHOOSE(complete,
        (int64_t n, int64_t stride, const uint8_t *codes, int64_t depth, const int64_t *features, const int64_t *cuts,
         uint8_t *leaves),
        (n, stride, codes, depth, features, cuts, leaves))
-CHOOSE(left, (int64_t n, const int32_t *scores, const uint8_t *leaves, const int32_t *values, int32_t *left),
-       (n, scores, leaves, values, left))
+CHOOSE(clipped_sums,
+       (int64_t n, const int32_t *values, int64_t limit, const uint8_t *groups, int64_t count, int64_t *sums),
+       (n, values, (int32_t)limit, groups, count, sums))
+CHOOSE(add_trees,
+       (int64_t n, int64_t stride, const uint8_t *codes, int64_t trees, int64_t depth, int64_t splits,
+        const int64_t *features, const int64_t *cuts, const double *values, double *total),
+       (n, stride, codes, trees, depth, splits, features, cuts, values, total))
+CHOOSE(code,
+       (int64_t n, int64_t columns, int64_t row, int64_t column, const double *values, const double *thresholds,
+        int64_t stride, uint8_t *codes),
+       (n, columns, row, column, values, thresholds, stride, codes))
+CHOOSE(scaled,
+       (int64_t n, int64_t columns, int64_t row, int64_t column, const double *values, const double *centers,
+        const double *widths, double norm, double factor, int64_t stride, double *rows),
+       (n, columns, row, column, values, centers, widths, norm, factor, stride, rows))
+CHOOSE(along,
+       (int64_t n, int64_t columns, int64_t row, int64_t column, const double *values, const double *weights,
+        double *sums),
+       (n, columns, row, column, values, weights, sums))

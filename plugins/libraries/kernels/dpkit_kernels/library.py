@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dpkit_core.errors import InvalidOption
 
 #: Of ``kernels.c``.
-ABI = 2
+ABI = 3
 
 
 def found(folder: Path, wish: str) -> tuple[ctypes.CDLL | None, str]:
@@ -63,8 +63,13 @@ SIGNATURES = {
     "dpkit_gradient": "iiipppfffp",
     "dpkit_leaves": "iipippp",
     "dpkit_complete": "iipippp",
-    "dpkit_left": "ipppp",
-    "dpkit_group_sums": "ippip",
+    "dpkit_left": "ippipp",
+    "dpkit_clipped_sums": "ipipip",
+    "dpkit_add_trees": "iipiiipppp",
+    "dpkit_code": "iiiippip",
+    "dpkit_cells": "iipippppp",
+    "dpkit_scaled": "iiiipppffip",
+    "dpkit_along": "iiiippp",
 }
 _TYPES = {"i": ctypes.c_int64, "f": ctypes.c_double, "p": ctypes.c_void_p}
 

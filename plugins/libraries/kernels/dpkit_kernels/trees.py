@@ -34,11 +34,11 @@ def gradient(
     Parameters
     ----------
     rows
-        A row for each weight, a column for each record.
+        At most 2^14 in magnitude; a row for each weight, a column for each record.
     targets
         One for each record.
     weights
-        Whole numbers.
+        Whole numbers, at most 2^27 in magnitude.
     unit
         Of the products of rows and weights; a power of two.
     scale
@@ -89,13 +89,59 @@ def left(
     """Return scores less the values of their leaves."""
     scores, leaves, values = _dense(scores, np.int32), _dense(leaves, np.uint8), _dense(values, np.int32)
     result = np.empty(scores.size, np.int32)
-    call("dpkit_left", scores.size, scores, leaves, values, result)
+    call("dpkit_left", scores.size, scores, leaves, values.size, values, result)
     return result
 
 
-def group_sums(values: npt.NDArray[np.int32], groups: Leaves, count: int) -> npt.NDArray[np.int64]:
-    """Return the sum of the values in each of ``count`` groups, of which there are at most 256."""
+def clipped_sums(
+    values: npt.NDArray[np.int32], limit: int, groups: Leaves, count: int
+) -> npt.NDArray[np.int64]:
+    """Return the sums of values, clipped to a limit, in each of at most 256 groups."""
     values, groups = _dense(values, np.int32), _dense(groups, np.uint8)
     result = np.empty(count, np.int64)
-    call("dpkit_group_sums", values.size, values, groups, count, result)
+    call("dpkit_clipped_sums", values.size, values, limit, groups, count, result)
+    return result
+
+
+def add_trees(
+    codes: Leaves,
+    depth: int,
+    features: npt.NDArray[np.intp],
+    cuts: npt.NDArray[np.intp],
+    values: npt.NDArray[np.float64],
+    *,
+    start: float,
+) -> npt.NDArray[np.float64]:
+    """Return ``start`` plus the values of the leaves of each record, added up in the order of the trees.
+
+    Other parameters as of ``leaves``, with a row for each tree.
+    """
+    trees, splits = features.shape
+    codes, values = _dense(codes, np.uint8), np.ascontiguousarray(values, np.float64)
+    asked, above = np.ascontiguousarray(features, np.int64), np.ascontiguousarray(cuts, np.int64)
+    total = np.full(codes.shape[1], start)
+    call(
+        "dpkit_add_trees",
+        total.size, codes.strides[0], codes, trees, depth, splits, asked, above, values, total,
+    )  # fmt: skip
+    return total
+
+
+def code(X: npt.NDArray[np.float64], thresholds: Sequence[npt.NDArray[np.float64]]) -> Leaves:
+    """Return one more than how many thresholds of its column are below each value, and 0 of NaN; d x n.
+
+    Parameters
+    ----------
+    X
+        A row for each record.
+    thresholds
+        Finite and increasing, at most 254 for each column.
+    """
+    table = np.full((len(thresholds), 255), np.inf)
+    for row, column in zip(table, thresholds, strict=True):
+        row[: len(column)] = column
+    records, columns = X.shape
+    result = np.empty((columns, records), np.uint8)
+    rows, between = (step // X.itemsize for step in X.strides)
+    call("dpkit_code", records, columns, rows, between, X, table, records, result)
     return result

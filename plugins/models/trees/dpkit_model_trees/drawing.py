@@ -118,6 +118,8 @@ def code(X: Matrix, thresholds: Sequence[Vector]) -> Codes:
            [2, 0, 1]], dtype=uint8)
     """
     most = max((len(column) for column in thresholds), default=0)
+    if dpkit_kernels.COMPILED and most <= MOST_THRESHOLDS and X.dtype == np.float64:
+        return kernels.code(X, thresholds)
     kind = np.uint8 if most <= MOST_THRESHOLDS else np.uint16 if most < 2**16 - 1 else np.uint32
     codes = np.empty((len(thresholds), len(X)), dtype=kind)
     for j, column in enumerate(thresholds):
@@ -232,6 +234,8 @@ def add_trees(codes: Codes, trees: Trees, values: Matrix, *, start: float = 0.0)
     start
         The initial score.
     """
+    if dpkit_kernels.COMPILED and codes.dtype == np.uint8:
+        return kernels.add_trees(codes, trees.depth, trees.features, trees.cuts, values, start=start)
     total = np.empty(codes.shape[1])
     for block, first in _blocks(codes):
         part = np.full(block.shape[1], float(start))

@@ -110,6 +110,26 @@ def test_codes_count_the_thresholds_below_a_value():
     assert code(X, thresholds).tolist() == expected
 
 
+@needs_kernels
+@SHAPES
+@pytest.mark.parametrize(("n", "d", "depth"), [(1, 1, 1), (7, 3, 8), (513, 5, 4), (1100, 2, 6)])
+def test_kernels_find_codes_and_add_up_values_as_numpy_does(n, d, depth, oblivious, monkeypatch):
+    rng = np.random.default_rng([n, depth])
+    thresholds = [np.sort(rng.normal(size=size)) for size in rng.choice([1, 2, 253, 254], d)]
+    X = rng.normal(size=(n, d))
+    X[rng.random((n, d)) < 0.2] = np.nan
+    X[::3] = rng.choice([np.inf, -np.inf, -0.0, thresholds[0][0], thresholds[-1][-1]], X[::3].shape)
+    trees = draw_trees(rng, 30, depth, list(map(len, thresholds)), oblivious=oblivious)
+    values = rng.normal(size=(30, 2**depth)) * 10.0 ** rng.integers(-9, 9, (30, 1))
+    found = []
+    for compiled in (True, False):
+        monkeypatch.setattr(dpkit_kernels, "COMPILED", compiled)
+        codes = [code(form, thresholds).tolist() for form in (X, np.asfortranarray(X), X[:, ::-1][:, ::-1])]
+        scores = add_trees(np.array(codes[0], np.uint8), trees, values, start=0.1)
+        found.append((codes, scores.tobytes()))
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize(("count", "width"), [(254, 1), (255, 2), (65534, 2), (65535, 4)])
 def test_codes_are_as_wide_as_the_thresholds_need(count, width):
     thresholds = np.arange(count, dtype=float)

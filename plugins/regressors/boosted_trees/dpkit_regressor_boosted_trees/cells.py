@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
-from dpkit_fences.fences import LEAST_WIDTH, Fences
+from dpkit_fences.fences import LEAST_WIDTH, Fences, scale_rows
 from dpkit_model_trees.drawing import MOST_THRESHOLDS, feature_weights
 
 from dpkit_core.mechanisms.cells import Cells, counts_sensitivity, private_cells
@@ -89,10 +90,15 @@ def known(feature: Feature) -> bool:
     return feature.category is not None or feature.indicator
 
 
-def target_interval(data: AnyDataset, settings: BoostedTreesSettings, meter: Meter) -> Fences | None:
-    """Return the interval that holds the target, or None where nothing stands out from the noise."""
+def target_interval(
+    data: AnyDataset, settings: BoostedTreesSettings, meter: Meter
+) -> tuple[Fences, float] | None:
+    """Return the interval that holds the target, and how many records are believed to be in it.
+
+    None where nothing stands out from the noise.
+    """
     if settings.target_bounds is not None:
-        return Fences.between(*settings.target_bounds)
+        return Fences.between(*settings.target_bounds), math.inf
     multiplier = settings.multiplier("target")
     (cells,) = private_cells(
         meter,
@@ -111,7 +117,7 @@ def target_interval(data: AnyDataset, settings: BoostedTreesSettings, meter: Met
     low, high = cells.quantiles(np.array([tail, 1 - tail])).tolist()
     if settings.loss == "poisson":  # counts are at least 0
         low, high = max(low, 0.0), max(high, 0.0)
-    return Fences.between(low, high)
+    return Fences.between(low, high), cells.records
 
 
 def known_columns(data: AnyDataset, settings: BoostedTreesSettings, meter: Meter) -> list[KnownColumn]:
@@ -158,7 +164,6 @@ def with_shares(
 
 def scaled(block: Block, columns: Sequence[KnownColumn]) -> Matrix:
     """Return the features of a block about their centers in units of their widths, clipped to [-1, 1]."""
-    rows = np.empty(block.X.shape)
-    for j, column in enumerate(columns):
-        rows[:, j] = column.fences.scale(block.X[:, j])
-    return rows
+    rows = np.empty(block.X.shape[::-1])
+    scale_rows(block.X, [column.fences for column in columns], rows)
+    return np.ascontiguousarray(rows.T)

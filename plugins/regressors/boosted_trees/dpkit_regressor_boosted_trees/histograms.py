@@ -52,9 +52,11 @@ def released_clip(
     above, below = released_sides(learning, settings, meter)
     noise = math.sqrt(2) * settings.multiplier("clip") * settings.histogram_sensitivity * meter.inflation
     uneven = np.abs(CUT @ (above - below)[:-1])
-    skewed = uneven > SKEW * records * CLIPS + DOUBTED * noise * np.linalg.norm(CUT, axis=1)
     # Too large a clip costs far more than too small a one: all noise later on is in proportion to it.
     beyond = np.cumsum(above + below)[:-1] - DOUBTED * noise * np.sqrt(np.arange(1, CLIPS.size + 1))
+    skewed = uneven > SKEW * records * CLIPS + DOUBTED * noise * np.linalg.norm(CUT, axis=1)
+    # The noise on sums is independent of that on differences, by which one of 61 clips often looks uneven.
+    skewed &= beyond > 0
     clip = least_clip(skewed, beyond, records)
     # With the smallest, nothing would be learned.
     return clip if clip > CLIPS[-1] else least_clip(skewed, surely_beyond(above + below, noise), records)

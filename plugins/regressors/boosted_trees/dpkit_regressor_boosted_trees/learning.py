@@ -13,6 +13,7 @@ from dpkit_model_trees.drawing import Codes, code, leaves_of_tree
 
 from dpkit_core import Vector
 from dpkit_core.mechanisms.sums import group_sums
+from dpkit_regressor_boosted_trees.settings import STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,8 +23,13 @@ if TYPE_CHECKING:
     from dpkit_core import Block, Integers, Matrix
     from dpkit_regressor_boosted_trees.losses.objective import Loss, Scores
 
-# Of whole numbers: the same sums.
-_group_sums = kernels.group_sums if dpkit_kernels.COMPILED else group_sums
+
+def _clipped_sums_in_numpy(residuals: Integers, limit: int, leaf: Codes, leaves: int) -> Integers:
+    # Half the time of np.clip, on what a block has.
+    return group_sums(np.minimum(np.maximum(residuals, -limit), limit), leaf, leaves)
+
+
+_clipped_sums = kernels.clipped_sums if dpkit_kernels.COMPILED else _clipped_sums_in_numpy
 
 NO_SCORES: Scores = np.empty(0)
 NO_LEAF = np.empty(0, np.uint8)
@@ -73,8 +79,8 @@ class Learning:
         return Learning(self.codes, self.targets, scores, leaves_of_tree(self.codes, trees, t))
 
     def leaf_sums(self, loss: Loss, leaves: int) -> Integers:
-        """Return the sums of residuals in each leaf, in steps; leaves x K for K classes."""
-        residuals = loss.residuals(self.targets, self.scores).astype(np.int32, copy=False)  # up to 2^15
+        """Return the sums of clipped residuals in each leaf, in steps; leaves x K for K classes."""
+        residuals = loss.residuals(self.targets, self.scores).astype(np.int32, copy=False)
         if residuals.ndim == 1:
-            return _group_sums(residuals, self.leaf, leaves)
-        return np.column_stack([_group_sums(of_class, self.leaf, leaves) for of_class in residuals])
+            return _clipped_sums(residuals, STEPS, self.leaf, leaves)
+        return np.column_stack([_clipped_sums(of_class, STEPS, self.leaf, leaves) for of_class in residuals])

@@ -10,12 +10,11 @@ import attrs
 import dpkit_kernels
 import numpy as np
 import numpy.typing as npt
+from dpkit_fences.fences import scale_rows
 from dpkit_kernels import trees as kernels
 from dpkit_model_lines import WinsorizedLinearModel
 
 from dpkit_core import Block, Matrix, Sum, Vector
-from dpkit_core.mechanisms.moments import clip_rows
-from dpkit_regressor_boosted_trees.cells import scaled
 from dpkit_regressor_boosted_trees.histograms import released_clip
 from dpkit_regressor_boosted_trees.settings import CLIP_RANK, STEPS
 
@@ -78,10 +77,11 @@ class Descending:
     @classmethod
     def of(cls, block: Block, columns: Sequence[KnownColumn], radius: float, start: Start) -> Descending:
         """Return the state of a block before the first step."""
-        features = clip_rows(scaled(block, columns), radius) * (FEATURES / radius)
+        features, fences = np.empty((len(columns), len(block))), [column.fences for column in columns]
+        scale_rows(block.X, fences, features, norm=radius, factor=FEATURES / radius)
         rows = np.empty((len(columns) + 1, len(block)), np.int16)
         rows[0] = int(CONSTANT * ROW_UNITS)
-        rows[1:] = np.trunc(features.T * ROW_UNITS)
+        rows[1:] = np.trunc(features * ROW_UNITS)
         return cls(rows, start.target.scale(block.y) - start.mean)
 
     def clipped(self, clip: float) -> Descending:

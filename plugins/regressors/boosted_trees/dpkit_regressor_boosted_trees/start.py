@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
+from dpkit_fences.fences import Fences
 
 from dpkit_core import AnyDataset, Block, Integers, Sum
 from dpkit_core.mechanisms.moments import UNITS, in_units
@@ -14,10 +15,12 @@ from dpkit_regressor_boosted_trees.cells import known
 from dpkit_regressor_boosted_trees.settings import FEWEST
 
 if TYPE_CHECKING:
-    from dpkit_fences.fences import Fences
-
     from dpkit_core import Meter, Vector
     from dpkit_regressor_boosted_trees.settings import BoostedTreesSettings
+
+
+#: The share of records below which an interval may have missed one side of the target, or the middle.
+ENOUGH = 0.7
 
 
 @attrs.frozen
@@ -45,8 +48,14 @@ class Start:
     shares_noise: float = 0.0
 
 
-def released_start(data: AnyDataset, target: Fences, settings: BoostedTreesSettings, meter: Meter) -> Start:
-    """Return the noisy number of records, their noisy mean target, and the noisy shares of categories."""
+def released_start(
+    data: AnyDataset, target: Fences, believed: float, settings: BoostedTreesSettings, meter: Meter
+) -> Start:
+    """Return the noisy number of records, their noisy mean target, and the noisy shares of categories.
+
+    Where far fewer are believed to be in the interval of the target, later steps have all that is no farther
+    from 0, since noise hides a side, or the middle, sooner than what is farthest.
+    """
     weights = settings.start_weights
     marked = [j for j, feature in enumerate(data.features) if known(feature)] if settings.categorical else []
     count = functools.partial(_count, target=target, categorical=settings.categorical)
@@ -58,6 +67,10 @@ def released_start(data: AnyDataset, target: Fences, settings: BoostedTreesSetti
     records = max(float(noisy[0]), FEWEST)
     mean = float(np.clip(noisy[1] / records, -1.0, 1.0))
     noise = multiplier * sensitivity * meter.inflation / weights[-1] / records
+    if believed < ENOUGH * records:
+        middle, reach = target.center + target.width * mean, max(map(abs, target.interval))
+        target = Fences.between(0.0 if settings.loss == "poisson" else -reach, reach)
+        mean = float(target.scale(np.array(middle)))
     return Start(target, records, mean, noisy[2:] / records, noise)
 
 

@@ -1,5 +1,6 @@
 """Boosted trees: the kit, each sensitivity reached and never passed, the rule, and what is learned."""
 
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -19,9 +20,9 @@ from dpkit_fences.fences import Fences
 from dpkit_model_trees import TreesModel
 from dpkit_model_trees.drawing import Trees
 from dpkit_regressor_boosted_trees import BoostedTreesRegressor, learning, line
-from dpkit_regressor_boosted_trees.cells import KnownColumn
+from dpkit_regressor_boosted_trees.cells import KnownColumn, target_interval
 from dpkit_regressor_boosted_trees.factor import _products, released_factor
-from dpkit_regressor_boosted_trees.histograms import surely_beyond
+from dpkit_regressor_boosted_trees.histograms import released_clip, surely_beyond
 from dpkit_regressor_boosted_trees.learning import Learning
 from dpkit_regressor_boosted_trees.line import ROW_UNITS, Descending, averaged_noise
 from dpkit_regressor_boosted_trees.losses import squared
@@ -37,7 +38,7 @@ from dpkit_regressor_boosted_trees.settings import (
     BoostedTreesSettings,
     Rule,
 )
-from dpkit_regressor_boosted_trees.start import Start
+from dpkit_regressor_boosted_trees.start import Start, released_start
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -56,11 +57,13 @@ from dpkit_core import (
     Request,
     Schema,
     StagePlan,
+    Sum,
     Vector,
     compose,
     verify,
 )
 from dpkit_core.errors import PlanViolation, Unsuitable
+from dpkit_core.mechanisms.cells import private_cells
 from dpkit_core.pipeline.observers import Observers
 from dpkit_core.privacy.events import Gaussian, Repeated
 
@@ -584,6 +587,100 @@ def test_lengths_beyond_a_clip_are_those_of_the_best_stretch_of_cells() -> None:
     assert found[32] > 0.2 * 300 > counts[:33].sum() - 2 * 25.0 * 33**0.5
 
 
+@attrs.frozen
+class Kept:
+    """Records that are kept, of which sums are released."""
+
+    state: Learning
+
+    def sum(self, what: Sum[Learning]) -> npt.NDArray[np.int64]:
+        return np.asarray(what.of(self.state))
+
+
+def test_noise_seldom_makes_the_clip_of_even_residuals_larger() -> None:
+    """Of normal ones, which need 1.28 deviations: no more than twice that, but for one case in fifty."""
+    settings = planned(schema(bounds=True)).settings_as(BoostedTreesSettings)
+    records = round(120 / settings.signal(1.0))
+    errors = 0.2 * stats.norm.ppf((np.arange(records) + 0.5) / records)
+    learning = Kept(Learning(np.zeros((1, records), np.uint8), errors))
+    clips = [released_clip(learning, records, settings, Echo(None, seed)) for seed in range(400)]
+    assert np.mean(np.array(clips) > 2 * 1.28 * 0.2) < 0.02
+
+
+def test_an_interval_with_too_few_of_the_records_is_widened_to_both_sides_of_0() -> None:
+    X, y = np.zeros((400, 1)), np.linspace(-6.0, 6.0, 400)
+    for facts, regressor, lowest in (
+        (schema(bounds=False, d=1), Few(), -5.0),
+        (counts(bounds=False, d=1), Counting(), 0.0),
+    ):
+        data = Dataset.from_arrays(X, y, facts)
+        settings = planned(facts, regressor).settings_as(BoostedTreesSettings)
+        for target in (Fences(3.0, 2.0), Fences(-3.0, 2.0)):
+            narrow, wide = (
+                released_start(data, target, share * 400, settings, Exact(None, 0)) for share in (0.71, 0.69)
+            )
+            assert narrow.target == target
+            assert wide.target.interval == (lowest, 5.0)
+            middle = [s.target.center + s.mean * s.target.width for s in (narrow, wide)]
+            assert middle[1] == pytest.approx(max(middle[0], lowest))
+
+
+@pytest.mark.parametrize(("part", "least", "most"), [(0.8, 0.0, 0.35), (1.25, 0.65, 1.0)])
+def test_columns_and_rests_are_found_from_the_signal_on_that_the_notes_say(
+    part: float, least: float, most: float
+) -> None:
+    u, rng, facts = 9, np.random.default_rng(1), schema(bounds=False, d=9)
+    settings = planned(facts).settings_as(BoostedTreesSettings)
+    n = round(part * 90 * math.sqrt(u) / settings.signal(1.0))
+    data = Dataset.from_arrays(rng.normal(size=(n, u)) * 10.0 ** np.arange(-4, 5), np.zeros(n), facts)
+    found = [
+        column.found
+        for seed in range(8)
+        for column in private_cells(
+            Echo(None, seed),
+            data,
+            range(u),
+            [None] * u,
+            bounded=False,
+            noise_multiplier=settings.multiplier("unbounded"),
+            neighboring=AR,
+            planned=u,
+        )
+    ]
+    assert least <= np.mean(found) <= most
+    n = round(part * 74 / 0.1 / settings.signal(1.0))
+    rest = np.where(np.arange(n) < n / 10, np.exp2(rng.uniform(5, 9, n)), 0.0)
+    data = Dataset.from_arrays(np.zeros((n, u)), rest, facts)
+    intervals = [target_interval(data, settings, Echo(None, seed)) for seed in range(20)]
+    assert least <= np.mean([each is not None and each[0].interval[1] > 1 for each in intervals]) <= most
+
+
+def test_how_often_a_hidden_side_is_missed_is_as_the_notes_say() -> None:
+    """Of a target whose other half lies beyond the L cells that were believed."""
+    facts = schema(bounds=False, d=1)
+    settings = planned(facts).settings_as(BoostedTreesSettings)
+    noise, rng = settings.multiplier("target"), np.random.default_rng(0)
+    k, hidden, cells, runs = 130.0, 0.45, 3, 600
+    n = round(k / settings.signal(1.0))
+    data = Dataset.from_arrays(np.zeros((n, 1)), np.ones(n), facts)
+    believed = (1 - hidden) * n + noise * math.sqrt(cells) * rng.normal(size=runs)
+    missed = [
+        released_start(data, Fences(1.0, 0.5), count, settings, Echo(None, seed)).target == Fences(1.0, 0.5)
+        for seed, count in enumerate(believed)
+    ]
+    said = stats.norm.sf((hidden - 0.3) * k / math.sqrt(33 * cells + 82))
+    assert np.mean(missed) == pytest.approx(said, abs=0.05)
+
+
+@pytest.mark.parametrize("seed", [2, 9, 18])
+def test_targets_on_both_sides_of_0_are_learned_from_few_records(seed: int) -> None:
+    """Noise hides one side; clipped to the other, R^2 would be -.27, -.24 and .05."""
+    X = np.random.default_rng(seed).normal(size=(260, 3))
+    y = X[:, 0] + np.random.default_rng([seed, 1]).normal(size=260)
+    release = released(X, y, schema(bounds=False, d=3), epsilon=2.0, seed=seed, trees=20)
+    assert r_squared(y, release.predict(X)) > 0.3
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_noise_alone_costs_little(seed: int) -> None:
     """The rule travels as far as signal is worth; where there is none, it is about a tenth too far."""
@@ -734,9 +831,9 @@ def test_the_rule_follows_the_signal() -> None:
 def test_squared_residuals_stay_whole_numbers() -> None:
     loss = SquaredLoss(clip=1.0)
     targets, scores = loss.begin(np.array([0.5, -3.0, 1e300, 2.0**-17]))
-    assert loss.residuals(targets, scores).tolist() == [STEPS // 2, -STEPS, STEPS, 0]
+    assert loss.residuals(targets, scores).tolist() == [STEPS // 2, -3 * 2**15, 2**29, 0]
     moved = loss.moved(scores, np.array([100.0, -2.0 * STEPS]), np.array([0, 1, 1, 0], dtype=np.uint8))
-    assert loss.residuals(targets, moved).tolist() == [STEPS // 2 - 100, -STEPS, STEPS, -100]
+    assert loss.residuals(targets, moved).tolist() == [STEPS // 2 - 100, -STEPS, 2**29 + 2 * STEPS, -100]
 
 
 def test_logistic_residuals_are_label_less_probability() -> None:
@@ -780,6 +877,19 @@ def test_steps_of_the_line_are_exact_products(compiled: bool, n: int, d: int, se
         assert part.gradient(weights).tolist() == expected.tolist()
 
 
+@needs_kernels
+@pytest.mark.parametrize("sign", [-1, 1])
+@pytest.mark.parametrize("weight", [2**26, 2**26 - 1, 511])
+def test_the_largest_products_of_a_line_are_exact(sign: int, weight: int) -> None:
+    rows, weights = np.full((251, 300), -(2**14), np.int16), np.full(251, float(sign * weight))
+    targets = np.repeat([0.0, 1e9, -1e9], 100)
+    state = Descending(rows, targets).clipped(0.5)
+    steps = np.trunc(np.clip((targets + sign * weight * 251 / 2**20) * (2 * STEPS), -STEPS, STEPS)).astype(
+        int
+    )
+    assert state.gradient(weights).tolist() == [-(2**14) * int(steps.sum())] * 251
+
+
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=needs_kernels)])
 @settings(max_examples=50, deadline=None)
 @given(st.integers(1, 3000), st.integers(1, 8), st.integers(0, 2**32 - 1))
@@ -798,7 +908,7 @@ def test_leaves_add_up_what_is_left_after_the_last_tree(
     sums = [int(np.clip(moved[reached == each], -STEPS, STEPS).sum()) for each in range(2**depth)]
     with pytest.MonkeyPatch.context() as patch:
         if not compiled:
-            patch.setattr(learning, "_group_sums", learning.group_sums)
+            patch.setattr(learning, "_clipped_sums", learning._clipped_sums_in_numpy)
             patch.setattr(squared, "_left", squared._left_in_numpy)
             patch.setattr(dpkit_kernels, "COMPILED", False)  # for the leaves
         loss = SquaredLoss(1.0)

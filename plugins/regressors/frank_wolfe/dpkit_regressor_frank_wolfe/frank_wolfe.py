@@ -698,8 +698,11 @@ class GramDescent:
 
         w'(c + b) equals u'u, too, but with a rounding error in units of the labels, and u may be far smaller.
         """
-        support = np.flatnonzero(w)
-        square = sum(float(w[j]) * float(w @ self.column(int(j))) for j in support)
+        if self.whole is None:
+            # kit: unreachable, tables of the kit have fewer columns
+            square = sum(float(w[j]) * float(w @ self.column(int(j))) for j in np.flatnonzero(w))
+        else:
+            square = float(w @ (w @ self.whole))
         return Iterate(
             facts,
             step,

@@ -529,7 +529,7 @@ class Step:
 
     def __call__(self, state: Arrived) -> Arrived:
         """Return what is kept from now on."""
-        by = self.by if isinstance(self.by, float) else self.by[state.leaf]
+        by = self.by if isinstance(self.by, float) else self.by.take(state.leaf)
         leaf = state.leaf if self.next is None else leaves_of_tree(state.codes, self.next, 0)
         return attrs.evolve(state, scores=state.scores + by, leaf=leaf)
 

@@ -104,6 +104,7 @@ import math
 from typing import ClassVar
 
 import attrs
+import dpkit_kernels
 import numpy as np
 from dpkit_fences.counts import (
     GAUSSIAN,
@@ -115,8 +116,9 @@ from dpkit_fences.counts import (
     histogram_event,
     noisy_histogram,
 )
-from dpkit_fences.fences import MISSED_TARGET, Fences, about, missed_target, refusal_forecast
+from dpkit_fences.fences import MISSED_TARGET, Fences, about, missed_target, refusal_forecast, scale_rows
 from dpkit_fences.quantiles import Values, private_quantile, private_reach, quantile_event, reach_event
+from dpkit_kernels import rows as kernels
 from dpkit_model_lines import NoisyMoments, WinsorizedLinearModel
 
 from dpkit_core import (
@@ -138,7 +140,6 @@ from dpkit_core.data.sums import State, Summable
 from dpkit_core.mechanisms.moments import (
     MOST_RECORDS,
     ROUNDING,
-    clip_rows,
     gaussian_second_moment,
     second_moment_event,
     second_moment_sensitivity,
@@ -510,8 +511,10 @@ class Scale:
 
     def rows(self, block: Block) -> Matrix:
         """Return the rows (1, 2 z / R, sqrt(2) y) of a block."""
-        features = self.weight * clip_rows(_scaled(block, self.fences), self.radius)
-        return np.vstack([np.ones(len(block)), features.T, LABEL_WEIGHT * self.target.scale(block.y)]).T
+        rows = np.empty((len(self.fences) + 2, len(block)))
+        rows[0], rows[-1] = 1.0, LABEL_WEIGHT * self.target.scale(block.y)
+        scale_rows(block.X, self.fences, rows[1:-1], norm=self.radius, factor=self.weight)
+        return rows.T
 
     def kept(self, block: Block) -> Block:
         """Return the records with these rows as their features."""
@@ -538,11 +541,6 @@ class Scale:
             # kit: unreachable, tables of the kit have fewer columns
             moments if kept else None,
         )
-
-
-def _scaled(block: Block, fences: list[Fences]) -> Matrix:
-    # Columns are contiguous: whatever comes next goes through them one by one.
-    return np.stack([f.scale(block.X[:, j]) for j, f in enumerate(fences)]).T
 
 
 def coefficient_noise(settings: WinsorizedSettings) -> float:
@@ -740,7 +738,13 @@ def _features(block: Block) -> Matrix:
 
 
 def _residuals(block: Block, line: Vector) -> Vector:
-    return block.X[:, -1] - sums_of_rows(block.X[:, :-1] * line)
+    return block.X[:, -1] - _along(block.X[:, :-1], line)
+
+
+def _along(rows: Matrix, line: Vector) -> Vector:
+    if dpkit_kernels.COMPILED and line.size <= kernels.MOST_COLUMNS:
+        return kernels.along(rows, line)
+    return sums_of_rows(rows * line)
 
 
 def _distances(block: Block, line: Vector) -> Vector:
@@ -876,7 +880,9 @@ def _reach(
 
 
 def _lengths(block: Block, fences: list[Fences]) -> Vector:
-    return np.sqrt(sums_of_rows(np.square(_scaled(block, fences))))
+    columns = np.empty((len(fences), len(block)))
+    scale_rows(block.X, fences, columns)
+    return np.sqrt(sums_of_rows(np.square(columns).T))
 
 
 _: type[Regressor] = WinsorizedLeastSquaresRegressor

@@ -4,6 +4,7 @@ import math
 from functools import partial
 
 import attrs
+import dpkit_kernels
 import numpy as np
 import pytest
 from dpkit_check import ReferenceAccountant, StageMeter
@@ -711,3 +712,15 @@ def test_noise_after_refits_is_about_as_foretold():
     data = Dataset.from_arrays(X, 0.5 * X[:, 0] + math.sqrt(0.75) * rng.normal(size=n), plan.schema)
     slopes = [plan.run(data, randomness=Randomness.from_seed(seed)).model.slopes for seed in range(4)]
     assert 0.3 * expected < np.std(slopes, axis=0).mean() < 2 * expected
+
+
+@pytest.mark.skipif(not dpkit_kernels.COMPILED, reason="no kernels were compiled")
+@pytest.mark.parametrize(("n", "d"), [(1, 2), (1030, 3), (5, 256), (5, 257)])
+def test_kernels_add_up_along_rows_as_numpy_does(n, d, monkeypatch):
+    rng = np.random.default_rng(d)
+    rows, line = rng.normal(size=(n, d)) * 10.0 ** rng.integers(-9, 9, d), rng.normal(size=d)
+    found = []
+    for compiled in (True, False):
+        monkeypatch.setattr(dpkit_kernels, "COMPILED", compiled)
+        found += [module._along(form, line).tobytes() for form in (rows, np.asfortranarray(rows))]
+    assert len({*found}) == 1

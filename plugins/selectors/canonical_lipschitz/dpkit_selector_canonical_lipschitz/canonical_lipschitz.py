@@ -154,9 +154,9 @@ class CanonicalLipschitzSelector:
         with meter.custom(event, proof=self.proof, arithmetic=self._arithmetic) as sampler:
             if k == columns.size:  # only one set: no noise is needed
                 return tuple(columns.tolist())
-            values = scores.values[columns]
+            values = scores.values if columns.size == scores.values.size else scores.values[columns]
             scale = scores.round.sensitivity.range / (event.epsilon - _slack(values.size, k))
-            utilities = Utilities.of(np.sort(values)[::-1], k, self.gamma, scale)
+            utilities = Utilities.of(values, k, self.gamma, scale)
             pick = (race_class if lazy else dense_class)(utilities, self.noise, sampler)
             members = utilities.members(pick, values, sampler)
         return tuple(int(i) for i in columns[members])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
+from bisect import bisect_right, insort
 from collections.abc import Iterator
 
 import attrs
@@ -85,17 +86,63 @@ class UtilityClass:
 
 
 @attrs.frozen(eq=False)
+class Ordered:
+    """Scores by rank, best first, put in order only as far as they are asked for.
+
+    Attributes
+    ----------
+    negated
+        Minus the scores, of which those at ``settled`` are where a sort would put them, and between two of
+        these lie those that a sort would put there.
+    settled
+        Ranks, ascending, between a first and a last that are outside.
+    """
+
+    negated: Floats
+    settled: list[int]
+
+    @classmethod
+    def of(cls, values: Floats) -> Ordered:
+        """Return scores in any order by rank."""
+        return cls(-values, [-1, values.size])
+
+    def __getitem__(self, rank: int) -> float:
+        """Return the score of a rank."""
+        place = bisect_right(self.settled, rank)
+        start, stop = self.settled[place - 1], self.settled[place]
+        if start != rank:
+            self.negated[start + 1 : stop].partition(rank - start - 1)
+            insort(self.settled, rank)
+        return -float(self.negated[rank])
+
+    def first(self, count: int) -> Floats:
+        """Return the scores of the first ranks."""
+        if count < self.negated.size:
+            self[count]
+        self.negated[:count].sort()
+        return -self.negated[:count]
+
+    def all(self) -> Floats:
+        """Return the scores of all ranks."""
+        return self.first(self.negated.size)
+
+
+@attrs.frozen(eq=False)
 class Utilities:
     """Utilities of classes relative to the best set, in units of the noise: 0 and below.
 
     Attributes
     ----------
     ordered
-        Scores, best first.
+        Scores by rank.
+    d
+        Their number.
     k
         Size of the sets.
-    tail_scale
-        Scale of the noise over gamma, for the worst score inside.
+    last_inside
+        The score of rank k - 1.
+    tail_weight
+        Gamma over the scale of the noise, for the worst score inside.
     heads
         The cost of each missing rank, shape (k,).
     floor
@@ -103,27 +150,36 @@ class Utilities:
         moves two utilities further apart.
     """
 
-    ordered: Floats
+    ordered: Ordered
+    d: int
     k: int
+    last_inside: float
     tail_weight: float
     heads: Floats
     floor: float
 
     @classmethod
-    def of(cls, ordered: Floats, k: int, gamma: float, scale: float) -> Utilities:
+    def of(cls, values: Floats, k: int, gamma: float, scale: float) -> Utilities:
         """Return the utilities ``-((1 - gamma) q_missing - gamma q_worst) / scale``, less the best set's."""
+        ordered, d = Ordered.of(values), values.size
+        first = ordered.first(k)
         with np.errstate(over="ignore"):  # values that overflow are below the floor
-            heads = (1 - gamma) * _difference(ordered[:k], ordered[k - 1]) / scale
-        return cls(ordered, k, gamma / scale, heads, -(log_sets(ordered.size, k) + GAP_LIMIT))
+            heads = (1 - gamma) * _difference(first, first[-1]) / scale
+        return cls(ordered, d, k, float(first[-1]), gamma / scale, heads, -(log_sets(d, k) + GAP_LIMIT))
 
-    def tails(self, ranks: slice | int) -> Floats:
-        """Return the cost of each worst rank."""
+    def tails(self, scores: Floats | float) -> Floats:
+        """Return the cost of each score that is the worst inside."""
         with np.errstate(over="ignore"):
-            return self.tail_weight * _difference(self.ordered[self.k - 1], self.ordered[ranks])
+            return self.tail_weight * _difference(self.last_inside, scores)
+
+    def of_classes(self, worst: int) -> Floats:
+        """Return the utilities of the classes with one worst rank, by their missing ranks."""
+        utilities: Floats = np.maximum(-(self.heads + self.tails(self.ordered[worst])), self.floor)
+        return utilities
 
     def of_class(self, missing: int, worst: int) -> float:
         """Return the utility of one class."""
-        return max(-float(self.heads[missing] + self.tails(worst)), self.floor)
+        return max(-float(self.heads[missing] + self.tails(self.ordered[worst])), self.floor)
 
     def members(self, pick: UtilityClass, values: Floats, sampler: Sampler) -> Integers:
         """Return a uniformly chosen set of the class, ascending, as positions in ``values``.
@@ -141,13 +197,14 @@ class Utilities:
 
     def _position(self, rank: int, values: Floats) -> int:
         """Return the position in ``values`` of the score of ``rank``."""
-        first = np.searchsorted(-self.ordered[: rank + 1], -self.ordered[rank])
-        return int(np.flatnonzero(values == self.ordered[rank])[rank - first])
+        score = self.ordered[rank]
+        better = np.count_nonzero(values > score)
+        return int(np.flatnonzero(values == score)[rank - better])
 
 
-def _difference(high: Floats, low: Floats) -> Floats:
+def _difference(high: Floats | float, low: Floats | float) -> Floats:
     with np.errstate(over="ignore"):
-        return np.minimum(high - low, sys.float_info.max)
+        return np.minimum(np.subtract(high, low), sys.float_info.max)
 
 
 def _precedes(values: Floats, position: int) -> npt.NDArray[np.bool_]:

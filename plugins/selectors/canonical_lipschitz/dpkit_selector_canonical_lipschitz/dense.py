@@ -25,11 +25,11 @@ def dense_class(utilities: Utilities, noise: Noise, sampler: Sampler) -> Utility
     Arithmetic, for ``class_slack``. A log size is a sum of at most k logs, each with an absolute error of 9
     and a relative error of 8 roundings, none negative, so it is within (k + 8)(S + 1) 2^-53.
     """
-    k, d = utilities.k, utilities.ordered.size
+    k, d, scores = utilities.k, utilities.d, utilities.ordered.all()
     best, pick = float(_as_noise(-sampler.gumbel(1), noise)[0]), UtilityClass(k - 1, k - 1)
     for start in range(k, d, CHUNK):
         worst = np.arange(start, min(start + CHUNK, d))
-        tails = utilities.tails(slice(start, start + CHUNK))
+        tails = utilities.tails(scores[start : start + CHUNK])
         for missing, log_sizes in log_class_sizes(worst, k):
             log_z = -sampler.gumbel(worst.size) - log_sizes
             values = np.maximum(-(utilities.heads[missing] + tails), utilities.floor)

@@ -72,16 +72,16 @@ def race_class(utilities: Utilities, noise: Noise, sampler: Sampler) -> UtilityC
     as_noise = _NOISE[noise]
     log_exponentials = _log_exponentials(sampler)
 
-    def block(missing: int, first: int, last: int, *logs: float) -> _Block:
+    def block(utility: float, missing: int, first: int, last: int, *logs: float) -> _Block:
         log_rise, log_size, log_z = logs
-        bound = utilities.of_class(missing, first) + as_noise(log_z)
-        return _Block(-bound, missing, first, last, log_rise, log_size, log_z)
+        return _Block(-(utility + as_noise(log_z)), missing, first, last, log_rise, log_size, log_z)
 
-    k, d = utilities.k, utilities.ordered.size
+    k, d = utilities.k, utilities.d
     best_set = as_noise(next(log_exponentials))
+    families = zip(log_family_sizes(d, k).tolist(), utilities.of_classes(k).tolist(), strict=True)
     heap = [
-        block(missing, k, d - 1, math.inf, log_size, next(log_exponentials) - log_size)
-        for missing, log_size in enumerate(log_family_sizes(d, k).tolist())
+        block(utility, missing, k, d - 1, math.inf, log_size, next(log_exponentials) - log_size)
+        for missing, (log_size, utility) in enumerate(families)
     ]
     heapq.heapify(heap)
     while heap and -heap[0].key > best_set:
@@ -94,7 +94,8 @@ def race_class(utilities: Utilities, noise: Noise, sampler: Sampler) -> UtilityC
         for part, (start, end) in enumerate([(first, middle), (middle + 1, last)]):
             size = log_size + log_shares[part]
             least = log_z if part == owner else _log_sum(log_z, next(log_exponentials) - size)
-            heapq.heappush(heap, block(missing, start, end, rises[part], size, least))
+            utility = utilities.of_class(missing, start)
+            heapq.heappush(heap, block(utility, missing, start, end, rises[part], size, least))
     return UtilityClass(k - 1, k - 1)
 
 

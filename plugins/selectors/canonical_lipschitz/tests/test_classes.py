@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from dpkit_selector_canonical_lipschitz.classes import (
+    Ordered,
     Utilities,
     UtilityClass,
     log_class_sizes,
@@ -88,10 +89,24 @@ def test_the_best_noise_of_a_class_has_its_quantiles(log_m, u, exponential):
     assert _as_noise(np.array([log_z]), "gumbel")[0] == pytest.approx(-log_z)
 
 
+def test_scores_by_rank_are_those_of_a_sort_in_whatever_order_they_are_asked_for():
+    rng = np.random.default_rng(0)
+    for d in (1, 2, 3, 40):
+        for _ in range(20):
+            values = rng.integers(6, size=d) * 1.0  # most are tied
+            ordered, expected = Ordered.of(values), np.sort(values)[::-1].tolist()
+            count = int(rng.integers(1, d + 1))
+            assert ordered.first(count).tolist() == expected[:count]
+            ranks = rng.integers(d, size=2 * d).tolist()
+            assert [ordered[rank] for rank in ranks] == [expected[rank] for rank in ranks]
+            assert ordered.all().tolist() == expected
+            assert ordered[d - 1] == expected[d - 1]
+
+
 def test_members_are_the_class_and_uniform_in_it():
     values = np.array([5.0, 7.0, 5.0, 1.0, 5.0, 9.0, 2.0])
     # Ranks: 5 (9.0), 1 (7.0), 0, 2, 4 (5.0 by position), 6, 3. Missing rank 1, worst rank 5, body 2 of 3.
-    utilities = Utilities.of(np.sort(values)[::-1], 4, 0.5, 1.0)
+    utilities = Utilities.of(values, 4, 0.5, 1.0)
     sampler = Sampler(np.random.default_rng(0))
     drawn = [tuple(utilities.members(UtilityClass(1, 5), values, sampler).tolist()) for _ in range(3000)]
     expected = {(0, 2, 5, 6), (0, 4, 5, 6), (2, 4, 5, 6)}

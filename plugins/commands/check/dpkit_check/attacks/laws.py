@@ -33,6 +33,7 @@ from dpkit_check.chances import (
     PRECISION,
     Chosen,
     FirstAhead,
+    InTurn,
     NotProbed,
     OneDraw,
     Script,
@@ -40,6 +41,7 @@ from dpkit_check.chances import (
     largest_ratio,
     law_of_lists,
     range_of_losses,
+    slope_of_draws,
 )
 from dpkit_check.instrument import Answers
 from dpkit_check.laws import hockey_stick, max_log_ratio
@@ -79,6 +81,8 @@ LEVEL = -3.0
 # Candidates, and how many of them are picked at once.
 JOINT = ((4, 2), (8, 5))
 JOINT_TRIES = 16
+# Candidates of which one may have to win several draws.
+MANY = 120
 # Features and picks of which all lists are compared, and the sensitivity: monotone scores, and others.
 LISTS: tuple[tuple[int, int, tuple[float, float]], ...] = (
     (4, 2, (1.0, 1.0)),
@@ -239,8 +243,8 @@ def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Tria
     """Picks by the selector's own noise have exact probabilities that keep their event's promise.
 
     Also several picks at once with one draw of noise per candidate, whose scale is measured; lists of picks
-    with one draw per list, between scores that all move; and picks from a random sample of the candidates,
-    over all samples.
+    with one draw per list, between scores that all move; picks from a random sample of the candidates,
+    over all samples; and picks that win several draws, as in a tournament.
 
     In the first and in later rounds, with two candidates left and with many, for tiny and huge sensitivities,
     for scores that are equal, close and far apart.
@@ -267,6 +271,10 @@ def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Tria
             if case is not None:
                 claimed.append(case)
                 reached += _joint_picks_apart(case)
+        case = claimed_selection(variant, MANY, (1,))
+        if case is not None:
+            claimed.append(case)
+            reached += _draws_apart(case)
     reached += _all_lists_apart(make, trial)
     if not claimed and not reached:
         raise NotApplicable(
@@ -368,6 +376,30 @@ def _joint_picks_apart(case: SelectorCase) -> list[float]:
         f"({case.name})",
     )
     return [picks / scale / epsilon]
+
+
+def _draws_apart(case: SelectorCase) -> list[float]:
+    """Return which share of its epsilon a pick that must win several draws uses; fail if above 1."""
+    epsilon, spread = _pure_epsilon([*expand(case.plan.events)]), case.sensitivities[0].range
+    if epsilon is None:
+        return []
+
+    def wins(behind: float, script: InTurn) -> bool:
+        values = np.zeros(case.features)
+        values[-1] = -behind * spread / epsilon
+        return case.selected([values], Chosen(script)) == (case.features - 1,)
+
+    try:
+        draws, slope = slope_of_draws(wins)
+    except NotProbed:
+        return []
+    require(
+        slope <= 1 + 1e-3 + 2e-3 / epsilon,
+        f"of {number_of(case.features, 'candidate')}, the last must win {draws} draws. If it is far behind, "
+        f"that loses {slope * epsilon:.4g} for each range sensitivity; its event allows {epsilon:.4g} "
+        f"({case.name})",
+    )
+    return [slope]
 
 
 def _joint_scale(case: SelectorCase, epsilon: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -17,11 +18,12 @@ from dpkit_check.cases.plans import NO_BUDGET, claimed_mu, claiming
 from dpkit_check.cases.regressors import RegressorCase, regressions
 from dpkit_check.cases.scenes import Pair, judged
 from dpkit_check.cases.selectors import SHAPES, SelectorCase, alike, selections
+from dpkit_check.chances import Chosen, NotProbed, WholeNumber, law_of_whole_noise, whole_reach
 from dpkit_check.instrument import Transcript
-from dpkit_check.laws import max_log_ratio, same_law
+from dpkit_check.laws import hockey_stick, max_log_ratio, same_law
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
 from dpkit_core.privacy.events import ExponentialMechanism, Gaussian, Laplace, PermuteAndFlip, Repeated, walk
-from dpkit_core.protocols import Regressor, TopKSelector
+from dpkit_core.protocols import Refusal, Regressor, TopKSelector
 
 # Of selections: runs that are audited, and those with next to no budget.
 RUNS, SAME_RUNS = 4000, 2000
@@ -39,6 +41,9 @@ FOLLOWED, SAME_FOLLOWED = 5, 20
 FIT_PAIRS = 8
 # Of a plan whose noise another library draws: pairs that are looked at once more, and runs on the worst.
 FOREIGN_PAIRS, FOREIGN_RUNS = 4, 2400
+
+# Corners of tables on which noise of the part's own is tried number by number, of 1 to so many records.
+WHOLE_PAIRS, WHOLE_RECORDS = 6, 3
 
 # Events of which each is one draw of the meter, and whose law follows from what is drawn.
 _PLAIN = (Laplace, Gaussian, ExponentialMechanism, PermuteAndFlip, Repeated)
@@ -63,6 +68,8 @@ def check_neighbors_cannot_be_told_apart(make: Factory[Regressor], trial: Trial)
     )
     if not cases:
         return Evidence("the release is computed from answers that hide neighbors", followed)
+    for case in cases:
+        followed += _by_whole_noise(case, trial)
     tests = len(cases)
     error = trial.error / tests
     # Where even the last of the runs below could prove nothing, there is nothing to look for.
@@ -168,6 +175,42 @@ def _split(
     return sampled, followed
 
 
+def _by_whole_noise(case: RegressorCase, trial: Trial) -> int:
+    """Return on how many neighbors the law of a release was computed, where it follows from one number."""
+    population, rng, found = case.population, np.random.default_rng(trial.seed), 0
+    for records in range(1, WHOLE_RECORDS + 1):
+        for tables in population.some_corner_pairs(rng, records, WHOLE_PAIRS * trial.effort):
+            try:
+                whole_noise_apart(case, population.datasets(tables), samples=found + 1)
+            except NotProbed:
+                return found
+            found += 1
+    return found
+
+
+@judged("whole_noise_again")
+def whole_noise_apart(case: RegressorCase, pair: Pair) -> float:
+    """Return delta at the budget's epsilon of releases that follow from one number of noise; fail if more."""
+
+    def released(world: Any, script: WholeNumber) -> str:
+        outcome = case.released(world, Chosen(script))
+        return outcome.code if isinstance(outcome, Refusal) else json.dumps(outcome)
+
+    one, other = (partial(released, world) for world in pair)
+    reach, _ = whole_reach(one)
+    ends = [[of(WholeNumber(value=value)) for value in (-reach, 0, reach)] for of in (one, other)]
+    if ends[0] == ends[1]:
+        return 0.0  # both pass every test, or fail every one, and do the same: other pairs tell more
+    budget = case.request.budget
+    delta = hockey_stick(law_of_whole_noise(one), law_of_whole_noise(other), budget.epsilon)
+    if not delta <= budget.delta * (1 + 1e-6) + 1e-12:
+        raise CheckFailed(
+            f"the exact laws of the release have delta {delta:.4g} at epsilon {budget.epsilon:g}; the budget "
+            f"allows {budget.delta:g}, between {case.beside(pair)} ({case.name})"
+        )
+    return delta
+
+
 def _neighbors_followed(rng: np.random.Generator, trial: Trial, case: RegressorCase) -> int:
     """Return how many fits to neighbors were followed; 0 where sampling has to say what they release."""
     fits = 0
@@ -251,16 +294,17 @@ def shift(case: RegressorCase, pair: Pair, runs: int = FIT_SCREENING) -> float:
 
 @attrs.frozen(eq=False)
 class _Suspect:
-    """A plan and neighboring scores to run it on."""
+    """A plan, neighboring scores to run it on, and what makes the public coins of all runs."""
 
     case: SelectorCase
     pair: Pair
+    coins: int
 
     def strain(self, runs: int, seed: Sequence[int]) -> float:
         """Return what a few runs suggest of the claim is used, by which picks go to scores that rise."""
         change = self.pair[1][0] - self.pair[0][0]
         rising = change > change.min()
-        samples = self.case.samples(self.pair, runs, seed)
+        samples = self.case.samples(self.pair, runs, seed, self.coins)
         one, other = (np.array([rising[list(picks)] for picks in s], dtype=float) for s in samples)
         return strain(one, other, self.case.request.budget, mu=claimed_mu(self.case.plan.events))
 
@@ -270,22 +314,28 @@ def audit_worst(cases: Sequence[SelectorCase], rng: np.random.Generator, trial: 
 
     Fails if the claim is refuted.
     """
-    suspects = [_Suspect(case, pair) for case in cases for pair in case.duels()]
-    suspects = [suspects[i] for i in rng.permutation(len(suspects))[: SUSPECTS * trial.effort]]
-    suspects += [_Suspect(case, pair) for case in cases for pair in case.neighbors(rng, trial.effort)]
+    duels = [(case, pair) for case in cases for pair in case.duels()]
+    pairs = [duels[i] for i in rng.permutation(len(duels))[: SUSPECTS * trial.effort]]
+    pairs += [(case, pair) for case in cases for pair in case.neighbors(rng, trial.effort)]
+    suspects = [_Suspect(case, pair, number) for number, (case, pair) in enumerate(pairs)]
     for stage, (runs, left) in enumerate(SCREENING):
         strains = [suspect.strain(runs, [trial.seed, stage, i]) for i, suspect in enumerate(suspects)]
         suspects = [suspects[i] for i in np.argsort(strains)[::-1][:left]]
     (worst,) = suspects
     seed = [trial.seed, len(SCREENING)]
-    finding: Audit = audited(worst.case, worst.pair, runs=RUNS * trial.effort, error=trial.level(), seed=seed)
+    finding: Audit = audited(
+        worst.case, worst.pair, runs=RUNS * trial.effort, error=trial.level(), seed=seed, coins=worst.coins
+    )
     return finding
 
 
 @judged("audit_again", "picks_again")
-def audited(case: Any, pair: Pair, *, runs: int, error: float, seed: Any = 1000) -> Audit:
-    """Return what ``runs`` runs on neighbors prove; fail if that refutes the budget."""
-    first, second = case.samples(pair, runs, seed)
+def audited(
+    case: Any, pair: Pair, *, runs: int, error: float, seed: Any = 1000, coins: int | None = None
+) -> Audit:
+    """Return what runs on neighbors prove, with these public coins; fail if that refutes the budget."""
+    known = () if coins is None else (coins,)
+    first, second = case.samples(pair, runs, seed, *known)
     mu = claimed_mu(case.plan.events, case.most_records)
     finding = audit(first, second, case.request.budget, mu=mu, confidence=1 - error)
     if finding.violated:

@@ -319,6 +319,9 @@ def mixtures(neighboring: Neighboring, rng: np.random.Generator) -> Iterator[lis
     yield [(PureDP(40.0, neighboring), 1), (laplace, 1)]
     yield [(Gaussian(0.05, neighboring), 1), (PureDP(1.0, neighboring), 1)]
     yield [(ApproxDP(0.1, 1e-13, neighboring), 1), (gaussian, 1)]
+    # One that costs far more than each of many others: their mean says little of it.
+    for make in (PureDP, ExponentialMechanism, PermuteAndFlip):
+        yield [(make(4.0, neighboring), 1), (make(1e-3, neighboring), 300)]
     yield [(PureDP(12.0, neighboring), 2)]
     if neighboring is ADD_REMOVE:
         # One sample for several mechanisms: a record is in all of them or in none.
@@ -357,7 +360,7 @@ def _rarest(p: float, orders: tuple[float, ...], divergences: tuple[float, ...])
 def _exact_laws(neighboring: Neighboring) -> Iterator[tuple[Event, int, Exact]]:
     """Yield events, counts and the exact delta(epsilon) of one mechanism that each describes."""
     events: list[Event] = []
-    for multiplier in (1.0, 2.0, 10.0):
+    for multiplier in (0.02, 1.0, 2.0, 10.0):
         gaussian = Gaussian(multiplier, neighboring)
         events += [gaussian, Disjoint(gaussian, 5)]
         events.append(NonSphericalGaussian((multiplier * math.sqrt(2),) * 2, neighboring))

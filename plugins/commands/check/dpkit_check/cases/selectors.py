@@ -16,7 +16,7 @@ import numpy.typing as npt
 from dpkit_check.cases.parts import accountants
 from dpkit_check.cases.plans import ADD_REMOVE, REFUSALS, denial, keeping_plan, offered
 from dpkit_check.cases.scenes import Document, Pair, accountant_of, asked_for, documented
-from dpkit_check.instrument import Answers, opened
+from dpkit_check.instrument import Answers, KnownCoins, opened
 from dpkit_check.laws import NotEnumerable, enumerate_law
 from dpkit_check.reference import ReferenceAccountant
 from dpkit_check.trial import CheckFailed, Factory, NotApplicable, require
@@ -153,9 +153,19 @@ class SelectorCase:
         answers = Answers(seed)
         return [self.selected(values, answers) for _ in range(runs)]
 
-    def samples(self, pair: Pair, runs: int, seed: Sequence[int]) -> list[list[tuple[int, ...]]]:
-        """Return the picks of ``runs`` runs on each of two scores."""
-        return [self.sample(values, runs, [*seed, s]) for s, values in enumerate(pair)]
+    def samples(
+        self, pair: Pair, runs: int, seed: Sequence[int], coins: int = 0
+    ) -> list[list[tuple[int, ...]]]:
+        """Return the picks of ``runs`` runs on each of two scores, whose public coins are all the same."""
+        return [[*self._known(values, runs, [*seed, s], coins)] for s, values in enumerate(pair)]
+
+    def _known(
+        self, values: ScoreSets, runs: int, seed: Sequence[int], coins: int
+    ) -> Iterator[tuple[int, ...]]:
+        answers = KnownCoins(seed, coins)
+        for _ in range(runs):
+            answers.again()
+            yield self.selected(values, answers)
 
     @property
     def level(self) -> list[Vector]:

@@ -27,7 +27,7 @@ class Loss(Protocol):
         ...
 
     def residuals(self, targets: Vector, scores: Scores) -> Integers:
-        """Return the clipped residuals in steps, shape (n,), or (K, n) for K classes."""
+        """Return the residuals in steps, shape (n,), or (K, n) for K classes; they are clipped later."""
         ...
 
     def moved(self, scores: Scores, values: Matrix, leaves: npt.NDArray[np.uint8]) -> Scores:
