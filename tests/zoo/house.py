@@ -11,28 +11,28 @@ from zoo.rows import lie, whole
 from zoo.twins import Peel, Products, table
 
 
-@lie("protocol")
+@lie("protocol", "slow")
 class OfAnotherTime(Products):
     """It is written for a plugin API that does not exist yet."""
 
     api = 99
 
 
-@lie("documented")
+@lie("documented", "slow")
 class Unproved(Products):
     """It names no proof."""
 
     proof = " "
 
 
-@whole("options_are_frozen_data")
+@whole("options_are_frozen_data", "slow")
 class LikeNoOther(Products):
     """Two parts with the same options are not the same."""
 
     number: Any = attrs.field(factory=object, kw_only=True, metadata={"state": True})
 
 
-@lie("memory_layout_is_irrelevant")
+@lie("memory_layout_is_irrelevant", "slow")
 class AsTheyLie(Products):
     """Entries are taken in the order in which they are in memory."""
 
@@ -41,7 +41,7 @@ class AsTheyLie(Products):
         return np.abs(v @ u)
 
 
-@lie("input_is_unchanged")
+@lie("input_is_unchanged", "slow")
 class InPlace(Products):
     """What is far beyond all bounds is cut in place, where it is writeable."""
 
@@ -51,7 +51,7 @@ class InPlace(Products):
         return super().scores(data)
 
 
-@lie("scores_are_deterministic")
+@lie("scores_are_deterministic", "slow")
 class Jitter(Products):
     """A global generator is asked, and what it says goes nowhere."""
 
@@ -60,7 +60,7 @@ class Jitter(Products):
         return super().scores(data)
 
 
-@lie("only_candidates_are_picked")
+@lie("only_candidates_are_picked", "slow")
 class LastResort(Peel):
     """An excluded feature is taken where its score is more than a billion above all others."""
 

@@ -31,7 +31,7 @@ class DeterminedRegressor(Lines):
         return super().model(data, noisy)
 
 
-@lie("other_relations_are_refused")
+@lie("other_relations_are_refused", "slow")
 class AnyRelation(Curves):
     """An event of replace-one is accepted by an accountant of add-remove, at the same cost."""
 
