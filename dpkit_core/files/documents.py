@@ -48,7 +48,7 @@ _DIGITS = 20  # with this many or more, a whole number of JSON is read as float6
 _PRINTED = set("\t\n\r")
 _SURROGATES = range(0xD800, 0xE000)
 _MISSING: Any = object()
-_INFINITY, _NUMBERS = "infinity", tuple[float, ...]
+_INFINITY = "infinity"
 T = TypeVar("T")
 
 
@@ -294,14 +294,8 @@ class Fields:
         self._asked: set[str] = set()
 
     def read(self, key: str, kind: type[T]) -> T:
-        """Return the field ``key``, of one of the types of plain data in ``_KINDS``; lists are tuples.
-
-        In a list of numbers, the word ``infinity`` stands for what JSON does not have.
-        """
-        fits, words = _KINDS[kind]
-        value = self.checked(key, fits, words)
-        if kind == _NUMBERS:
-            value = [math.inf if number == _INFINITY else number for number in value]
+        """Return the field ``key``, of one of the types of plain data in ``_KINDS``; lists are tuples."""
+        value = self.checked(key, *_KINDS[kind])
         return tuple(value) if isinstance(value, list | tuple) else value  # type: ignore[return-value]
 
     def checked(self, key: str, fits: Callable[[Any], bool], words: str) -> Any:
@@ -362,10 +356,7 @@ _KINDS: Mapping[Any, tuple[Callable[[Any], bool], str]] = {
     str: (_is_text, "text"),
     tuple[str, ...]: (_listed(_is_text), "a list of texts"),
     tuple[int, ...]: (_listed(_is_whole), "a list of whole numbers"),
-    _NUMBERS: (
-        _listed(lambda value: _is_number(value) or value == _INFINITY),
-        "a list of finite numbers",
-    ),
+    tuple[float, ...]: (_listed(_is_number), "a list of finite numbers"),
     tuple[int | None, ...]: (_listed(lambda value: True), "a list"),
     Mapping[str, Any]: (_is_mapping, "a mapping"),
     tuple[Mapping[str, Any], ...]: (_listed(_is_mapping), "a list of mappings"),
@@ -379,6 +370,9 @@ def _shown(value: object) -> str:
 
 #: Metadata of a field that is always written and must be given, despite its default.
 REQUIRED: Mapping[str, Any] = types.MappingProxyType({"required": True})
+
+#: Metadata of a field of numbers in which infinity may be, which JSON does not have: it is written as a word.
+ENDLESS: Mapping[str, Any] = types.MappingProxyType({"endless": True})
 
 # Types with their own spelling: what writes a value of the type, and what reads one.
 _SPELLINGS: dict[Any, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {}
@@ -414,7 +408,7 @@ def as_document(value: Any) -> dict[str, Any]:
     {'name': 'peel', 'options': {'mechanism': 'gumbel'}}
     """
     return {
-        field.name: _plain(given, kind)
+        field.name: _with_words(given) if "endless" in field.metadata else _plain(given, kind)
         for field, kind in _fields_of(type(value))
         if (given := getattr(value, field.name)) != field.default or "required" in field.metadata
     }
@@ -442,7 +436,8 @@ def from_document(kind: type[T], document: object, what: str, error: type[DpkitE
         optional = field.default is not attrs.NOTHING and "required" not in field.metadata
         if field.name in given or (fields.value(field.name, _MISSING) is _MISSING and optional):
             continue
-        values[field.name] = _field(fields, field.name, declared)
+        read = _endless if "endless" in field.metadata else _field
+        values[field.name] = read(fields, field.name, declared)
     fields.close()
     return _accepted(lambda: kind(**values), what, error)
 
@@ -464,8 +459,6 @@ def _fields_of(kind: type) -> tuple[tuple[attrs.Attribute[Any], Any], ...]:
 
 def _plain(value: Any, declared: Any) -> Any:
     kind = _not_none(declared)
-    if kind == _NUMBERS and value is not None:
-        return [_INFINITY if number == math.inf else number for number in value]
     if value is None or kind in _KINDS:
         return thawed(value)
     if kind in _SPELLINGS:
@@ -475,6 +468,16 @@ def _plain(value: Any, declared: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(item, get_args(kind)[1]) for key, item in value.items()}
     return value.value if isinstance(value, enum.Enum) else as_document(value)
+
+
+def _with_words(numbers: tuple[float, ...]) -> list[float | str]:
+    return [_INFINITY if number == math.inf else number for number in numbers]
+
+
+def _endless(fields: Fields, name: str, declared: Any) -> Any:
+    fits = _listed(lambda value: _is_number(value) or value == _INFINITY)
+    numbers = fields.checked(name, fits, f"a list of numbers, or the word {_INFINITY}")
+    return tuple(math.inf if number == _INFINITY else number for number in numbers)
 
 
 def _field(fields: Fields, name: str, declared: Any) -> Any:

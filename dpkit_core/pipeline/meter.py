@@ -324,6 +324,8 @@ class StageMeter(Uncopyable):
 
     def _sums(self, kept: Sequence[Kept[State]], round_: PlacedRound[State]) -> Integers:
         """Return the exact sums of a round, wherever the records are, and charge their accounts."""
+        if len({*map(id, kept)}) < len(kept):
+            self._refuse("asked for sums over the same records twice")
         here = [each for each in kept if isinstance(each, KeptHere)]
         if len(here) == len(kept):
             return self._checked(self._sums_here(here, round_))

@@ -40,7 +40,7 @@ from attrs.converters import optional
 
 from dpkit_core import validators
 from dpkit_core.errors import InvalidRelease
-from dpkit_core.files.documents import REQUIRED, Fields, as_document, from_document, spelled
+from dpkit_core.files.documents import ENDLESS, REQUIRED, Fields, as_document, from_document, spelled
 from dpkit_core.privacy.budget import Neighboring, add_up, amplified, round_up, rounded_up
 from dpkit_core.validators import exact_text, frozen_floats, frozen_tuple, positive, probability
 
@@ -323,8 +323,8 @@ class Renyi:
 
     inner: ClassVar[tuple[()]] = ()
 
-    orders: tuple[float, ...] = attrs.field(converter=frozen_floats)
-    divergences: tuple[float, ...] = attrs.field(converter=frozen_floats)
+    orders: tuple[float, ...] = attrs.field(converter=frozen_floats, metadata=ENDLESS)
+    divergences: tuple[float, ...] = attrs.field(converter=frozen_floats, metadata=ENDLESS)
     neighboring: Neighboring = attrs.field(default=ADD_REMOVE, validator=_is_relation, metadata=REQUIRED)
     proof: str = attrs.field(default="", converter=exact_text, kw_only=True)
 

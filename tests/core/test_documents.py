@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import zipfile
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +15,7 @@ from dpkit_core import Budget, Dataset, Neighboring, Release, Schema, compose, o
 from dpkit_core.errors import InvalidData, InvalidRelease, InvalidSchema
 from dpkit_core.files.documents import (
     DEEPEST,
+    ENDLESS,
     REQUIRED,
     Fields,
     as_document,
@@ -351,6 +353,22 @@ def test_attrs_classes_are_written_and_read_by_the_types_of_their_fields():
     least = {key: FULL[key] for key in ("kind", "title", "inner")}
     assert as_document(from_document(Outer, least, "it", InvalidRelease)) == least | {"named": {}}
     assert from_document(Outer, least, "it", InvalidRelease, given="elsewhere").given == "elsewhere"
+
+
+@attrs.frozen
+class Numbers:
+    some: tuple[float, ...]
+    any: tuple[float, ...] = attrs.field(metadata=ENDLESS)
+
+
+def test_infinity_is_read_only_where_it_is_expected():
+    document = {"some": [1, 2.5], "any": ["infinity", 3.0]}
+    numbers = from_document(Numbers, document, "it", InvalidRelease)
+    assert (numbers.some, numbers.any) == ((1, 2.5), (math.inf, 3.0))
+    assert as_document(numbers) == document
+    for wrong in ({"some": ["infinity"]}, {"any": ["-infinity"]}, {"any": [math.inf]}, {"any": "infinity"}):
+        with pytest.raises(InvalidRelease, match=f"{next(iter(wrong))} is"):
+            from_document(Numbers, document | wrong, "it", InvalidRelease)
 
 
 @pytest.mark.parametrize(

@@ -351,6 +351,13 @@ def test_accounts_are_kept_of_what_is_kept_here():
     assert totals == [LIMIT + half] * 2 + [half] * 6 + [0.0] * 2
 
 
+def test_a_record_is_not_added_up_twice():
+    m = meter(SUM, records=8)  # two batches
+    kept = kept_of([1, 2, 3, 4])
+    with pytest.raises(PlanViolation, match="the same records twice"):
+        m.window.kept_sums([kept, kept], contributed, limits=(LIMIT,), event=SUM)
+
+
 def test_nobody_has_arrived():
     m = meter(SUM, records=None)
     with pytest.raises(PlanViolation, match="before any record arrived"):

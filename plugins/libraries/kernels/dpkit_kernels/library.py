@@ -95,6 +95,13 @@ def call(name: str, *arguments: int | float | npt.NDArray[Any]) -> int:
     return _FUNCTIONS[name](*given)
 
 
+def stepped(array: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], list[int]]:
+    """Return an array, or a copy of it, and how many numbers neighbors are apart along each axis."""
+    if any(step % array.itemsize for step in array.strides):  # a field of records that have others
+        array = np.ascontiguousarray(array)
+    return array, [step // array.itemsize for step in array.strides]
+
+
 def threads(given: str) -> int:
     """Return a number of threads.
 

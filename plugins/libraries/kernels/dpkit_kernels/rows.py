@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_kernels.library import call
+from dpkit_kernels.library import call, stepped
 
 Floats = npt.NDArray[np.float64]
 
@@ -32,7 +32,7 @@ def scaled(
         From 2^-500 on; infinity for rows of any length.
     """
     records, columns = X.shape
-    row, column = (step // X.itemsize for step in X.strides)
+    X, (row, column) = stepped(X)
     middles, halves = np.array(centers, np.float64), np.array(widths, np.float64)
     stride = rows.strides[0] // rows.itemsize
     call(
@@ -44,7 +44,7 @@ def scaled(
 def along(X: Floats, weights: Floats) -> Floats:
     """Return the sum of each row of ``X`` times weights, added up column by column."""
     records, columns = X.shape
-    row, column = (step // X.itemsize for step in X.strides)
+    X, (row, column) = stepped(X)
     sums = np.empty(records)
     call("dpkit_along", records, columns, row, column, X, np.ascontiguousarray(weights, np.float64), sums)
     return sums

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_kernels.library import call
+from dpkit_kernels.library import call, stepped
 
 Leaves = npt.NDArray[np.uint8]
 
@@ -142,6 +142,6 @@ def code(X: npt.NDArray[np.float64], thresholds: Sequence[npt.NDArray[np.float64
         row[: len(column)] = column
     records, columns = X.shape
     result = np.empty((columns, records), np.uint8)
-    rows, between = (step // X.itemsize for step in X.strides)
+    X, (rows, between) = stepped(X)
     call("dpkit_code", records, columns, rows, between, X, table, records, result)
     return result

@@ -12,7 +12,7 @@ from pathlib import Path
 import dpkit_kernels
 import numpy as np
 import pytest
-from dpkit_kernels import concordance, library
+from dpkit_kernels import concordance, counts, library, rows, trees
 
 from dpkit_core.errors import InvalidOption
 
@@ -168,3 +168,26 @@ def test_the_sdist_has_the_source_and_makes_a_wheel_with_and_without_a_compiler(
         assert any("-py3-none-" in name for name in names)
         assert status(tmp_path / "compiled/installed") == "kernels compiled"
     assert not [*(source / "dpkit_kernels").glob("_kernels.*")]
+
+
+def scaled(X):
+    found = np.empty(X.shape[::-1])
+    rows.scaled(X, [0.5] * X.shape[1], [2.0] * X.shape[1], found, norm=1.0, factor=0.5)
+    return found
+
+
+@needs_kernels
+@pytest.mark.parametrize(
+    "count",
+    [
+        scaled,
+        lambda X: rows.along(X, np.array([1.0, -2.0])),
+        lambda X: trees.code(X, [np.array([-1.0, 0.0])] * 2),
+        lambda X: counts.cells(X[:, 1], np.array([-1.0, 0.0])),
+    ],
+)
+def test_numbers_beside_others_that_are_half_as_long_are_found(count):
+    records = np.zeros(20, dtype=[("numbers", float, 2), ("other", np.int32)])
+    X = records["numbers"]
+    X[:] = np.random.default_rng(0).normal(size=X.shape)
+    np.testing.assert_array_equal(count(X), count(X.copy()))
