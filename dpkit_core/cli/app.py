@@ -45,6 +45,9 @@ class _Commands(TyperGroup):
             for argument in args:
                 if "\0" in argument:  # of a program that calls us: no shell can pass one
                     raise typer.BadParameter(f"{argument!r} contains a zero byte, which no name can contain")
+            if not args and not ctx.resilient_parsing:
+                typer.echo(ctx.get_help())  # typer itself would drop what is not in boxes
+                ctx.exit(_WRONG_USE)
             return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:

@@ -64,8 +64,8 @@ class Announced(TyperCommand):
         self.ref = ref
 
     def get_short_help_str(self, limit: int = 0) -> str:
-        """Return the sentence, whole, however long lines are."""
-        return str(self.help)
+        """Return the sentence, whole in a list, and short beside a name that a shell completes."""
+        return str(self.help) if limit else super().get_short_help_str()
 
     def loaded(self) -> Any:
         """Return the command itself.

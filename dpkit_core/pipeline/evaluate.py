@@ -155,10 +155,14 @@ class PlannedEvaluation:
             told = f"it will be known to {self.known_to(size):.1g} or so"
         elif size is not None:
             told += f", and of about {size} it will say little"
-            if self.model is None and self.of_budget is None:
-                told += "; --in-sample says more for a share of the budget, optimistically"
+        hardly = size is not None and self.known_to(size) > HARDLY
+        if hardly and self.model is None and self.of_budget is None:
+            told += "; --in-sample says more for a share of the budget, optimistically"
         return f"{measure} of the model on {self.on}; {told}"
 
+
+#: Half of an interval above which a score says little, so that a plan names what says more.
+HARDLY = 0.5
 
 #: Half of the interval of a score is about this over the number of records held out times the root of the
 #: precision: 45 to 61 for lines and trees fitted to 10 000 and 20 000 records.

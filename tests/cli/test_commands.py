@@ -47,6 +47,13 @@ def test_list_of_a_kind_as_json(dpkit, kind):
     assert large["version"] == "1.2"
 
 
+def test_without_a_command_help_is_printed_to_programs_too(dpkit):
+    alone = dpkit()
+    assert alone.exit_code == 2
+    assert alone.stdout == dpkit("--help").stdout
+    assert "dpkit compose DATA --target COLUMN" in alone.stdout
+
+
 def test_list_of_an_unknown_kind_names_the_kinds(dpkit):
     result = dpkit("list", "methods")
     assert result.exit_code == 2

@@ -211,11 +211,13 @@ def test_a_command_of_an_extra_says_what_to_install(typed, guess, dpkit, without
     assert "bench" not in dpkit("--help").stdout
 
 
-def complete(site, *words):
+def complete(site, *words, shell="bash"):
     code = "from dpkit_core.cli import main; import sys; sys.argv[0] = 'dpkit'; main()"
     environment = {
         "PYTHONPATH": str(site.folder),
-        "_DPKIT_COMPLETE": "complete_bash",
+        "_DPKIT_COMPLETE": f"complete_{shell}",
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+        "_TYPER_COMPLETE_ARGS": " ".join(["dpkit", *words]),
         "COMP_WORDS": " ".join(["dpkit", *words]),
         "COMP_CWORD": str(len(words)),
     }
@@ -236,5 +238,7 @@ def test_a_shell_completes_commands_and_their_options(install, site):
     assert done.stdout.split() == ["greet"]
     assert "imported" not in done.stderr
     assert "--loud" in complete(site, "greet", "--l").stdout
+    (line,) = complete(site, "comp", shell="fish").stdout.splitlines()  # fish offers each line
+    assert line.startswith("compose\tCompose parts")
     broken = complete(site, "bad", "--l")
     assert "Traceback" not in broken.stderr

@@ -733,6 +733,12 @@ def test_a_score_of_too_few_records_is_foretold_as_waste():
     assert plan_evaluation(release, Budget(4.0, 1e-6)).waste == ()
 
 
+@pytest.mark.parametrize(("records", "named"), [(20, True), (1000, True), (100_000, False)])
+def test_a_plan_names_what_says_more_where_a_score_would_say_little(records, named):
+    said = str(scored(attrs.evolve(SCHEMA, records_about=records), evaluate=0.2, data=line(100))[0])
+    assert ("--in-sample says more" in " ".join(said.split())) is named
+
+
 @pytest.mark.parametrize("schema", [YES_NO, THREE])
 @pytest.mark.parametrize("epsilon", [0.3, 4.0])
 def test_the_forecast_of_an_accuracy_stands(schema, epsilon):

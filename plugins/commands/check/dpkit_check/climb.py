@@ -264,7 +264,7 @@ def side_by_side(first: Dataset, second: Dataset) -> str:
         for start, end in itertools.pairwise([*starts, len(rows)])
     ]
     bounds = [(f.name, f.bounds) for f in first.features] + [(first.target, first.target_bounds)]
-    known = [f"{name} from {b[0]:.6g} to {b[1]:.6g}" for name, b in bounds if b is not None]
+    known = [f"{name} from {' to '.join(_apart(*ends))}" for name, ends in bounds if ends is not None]
     if known:
         lines.insert(0, f"  public bounds: {', '.join(known)}")
     without = len(others) < len(rows)
@@ -274,6 +274,16 @@ def side_by_side(first: Dataset, second: Dataset) -> str:
 
 def _numbers(start: int, end: int) -> str:
     return f"record {start + 1}" if end == start + 1 else f"records {start + 1} to {end}"
+
+
+def _apart(low: float, high: float) -> tuple[str, str]:
+    """Return two numbers, with six digits or as many as tell them apart.
+
+    >>> _apart(1e8 + 3.5, 1e8 + 4.5)
+    ('100000003.5', '100000004.5')
+    """
+    shown = ((f"{low:.{digits}g}", f"{high:.{digits}g}") for digits in range(6, 18))
+    return next((each for each in shown if each[0] != each[1]), (f"{low:g}", f"{high:g}"))
 
 
 def _record(row: Vector) -> str:

@@ -29,7 +29,7 @@ from dpkit_check.laws import (
 )
 from dpkit_check.worlds import PERSON, Population, classified, lattice, of_persons
 
-from dpkit_core import Budget, Dataset, Neighboring, Sensitivity, StagePlan
+from dpkit_core import Budget, Dataset, Neighboring, Schema, Sensitivity, StagePlan
 from dpkit_core.errors import InvalidData
 from dpkit_core.privacy.events import ExponentialMechanism, Repeated
 from dpkit_core.protocols import Round, Scores
@@ -178,6 +178,10 @@ def test_the_witness_is_printed_with_equal_records_together_and_what_changes():
         "  record 5: X = (0.333333), y = -2",
         "and the same with X = (1000), y = -2 as record 5",
     ]
+    far = Schema.numeric(["a"], "y", {"a": (1e8 + 3.5, 1e8 + 4.5), "y": (0.0, 1.0)})
+    pair = [Dataset.from_arrays([[1e8 + 4.0]] * n, [0.5] * n, far) for n in (2, 1)]
+    told = SensitivityAttack("linf", 2.0, 1.0, tuple(pair), 5, 3, 0.0).describe().splitlines()
+    assert told[1] == "  public bounds: a from 100000003.5 to 100000004.5, y from 0 to 1"
 
 
 def test_a_statistic_that_is_not_finite_refutes_its_claim():

@@ -83,6 +83,9 @@ def test_it_says_what_was_asked_spent_released_and_assumed(release):
         assert name in read.texts
         assert f"{value:.6g}" in read.texts
     assert "dpkit verify release.json" in read.text
+    for part in release.certificate.parts:
+        for name, version in part.libraries.items():
+            assert f"{name} {version}" in read.text
 
 
 def test_it_says_how_sure_the_line_is_or_why_that_cannot_be_said(release, data):

@@ -11,7 +11,6 @@ import typer
 from dpkit_core.commands.options import Format, FormatOption, aside, grouped, keys, names_of, print_json
 from dpkit_core.errors import DpkitError, InvalidOption, InvalidRelease
 from dpkit_core.privacy.budget import rounded_up
-from dpkit_core.text import number_of
 
 if TYPE_CHECKING:
     from dpkit_command_verify.replan import Replanned
@@ -208,8 +207,7 @@ def _show(one: _Verified) -> None:
     render.lines(_signed(one))
     if replanned is not None:
         if not replanned.problems:
-            events = number_of(len(certificate.events), "event")
-            print(f"replanned:  the installed parts plan the same {events}")
+            print("replanned:  the installed parts plan the same events")
         render.lines(f"problem: {problem}" for problem in replanned.problems)
         render.lines(f"note: {note}" for note in replanned.notes)
     render.lines(f"problem: {problem}" for problem in verification.problems)

@@ -166,4 +166,6 @@ def _versions(certificate: Certificate, plan: Plan) -> list[tuple[str, str]]:
     pairs = [(f"dpkit {certificate.dpkit}", f"dpkit {__version__}")]
     for was, now in zip(certificate.parts, plan.records, strict=True):
         pairs.append((f"{was.role} {was.name} {was.version}", f"{now.role} {now.name} {now.version}"))
-    return [(old, new) for old, new in pairs if old != new]
+        both = was.libraries.keys() & now.libraries.keys()
+        pairs += [(f"{name} {was.libraries[name]}", f"{name} {now.libraries[name]}") for name in sorted(both)]
+    return [(old, new) for old, new in dict.fromkeys(pairs) if old != new]

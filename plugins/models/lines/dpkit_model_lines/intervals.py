@@ -119,9 +119,9 @@ class Intervals:
 
         weak = (
             "Where nothing can be told, noise hides what tells the features apart, first of all "
-            f"{self.least}. Narrower public bounds of it, more records, a larger epsilon or fewer features "
-            "would tell more; of features that add up to a constant, as all categories of a column do, leave "
-            "one out.",
+            f"{self.least}. More records, a larger epsilon, fewer features, or public bounds closer to the "
+            "values of a numeric column would tell more; of features that add up to a constant, as all "
+            "categories of a column do, leave one out.",
         )
         return (
             f"Intervals of {100 * self.level:g}% for the line that predicts {self.target}, clipped to its "

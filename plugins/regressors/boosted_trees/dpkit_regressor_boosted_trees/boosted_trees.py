@@ -275,12 +275,14 @@ class BoostedTreesRegressor:
         if settings.loss == "squared":
             least, what = BEATS_MEAN, "the mean of the target, if a line explains about half of the target"
         needed = least / settings.signal(1.0)
+        boundless = settings.unbounded or (settings.loss == "squared" and settings.target_bounds is None)
+        bounds = "give public bounds, " if boundless else ""
         return (
             Forecast(
                 f"from about {about(needed)} records on, it mostly beats {what}; how much there is to "
                 "explain is no public fact",
                 records=needed,
-                remedy="use fewer features, give public bounds, or a larger budget",
+                remedy=f"use fewer features, {bounds}or a larger budget",
             ),
         )
 

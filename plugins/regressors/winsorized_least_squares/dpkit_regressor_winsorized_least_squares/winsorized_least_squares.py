@@ -429,12 +429,13 @@ class WinsorizedLeastSquaresRegressor:
         useful = noise * math.sqrt(settings.features / NOISE_ALLOWED)
         records = request.schema.size or useful
         better = ", and by less the better the model fits" if settings.refits else ""
+        bounds = "give public bounds, " if settings.columns or settings.target_epsilon else ""
         noisy = Forecast(
             f"with {about(records)} records, noise alone moves a coefficient by about {noise / records:.2g} "
             "standard deviations of the target per standard deviation of its feature, if columns are roughly "
             f"normal{better}",
             records=useful,
-            remedy="use fewer features, give public bounds, or a larger budget",
+            remedy=f"use fewer features, {bounds}or a larger budget",
         )
         if settings.noise == GAUSSIAN:  # it refuses where nothing stands out, at no number of records
             return (noisy,)
