@@ -38,8 +38,8 @@ class OwnMechanism(ReferenceRegressor):
 @pytest.fixture
 def few_runs(monkeypatch):
     """Make as many tests as ever, of so few runs that they take no time and find nothing."""
-    monkeypatch.setattr(laws, "TIES", 8)
-    monkeypatch.setattr(laws, "DEEP", [(*one[:-1], 8) for one in laws.DEEP])
+    for name in ("TIES", "DEEP_RUNS"):
+        monkeypatch.setattr(laws, name, 8)
     few = {"RUNS": 8, "SAME_RUNS": 8, "WIDE_RUNS": 8, "SUSPECTS": 2, "SCREENING": ((8, 1),)}
     fits = {"FIT_RUNS": 200, "OTHER_FIT_RUNS": 200, "SAME_FIT_RUNS": 8, "FIT_SCREENING": 4, "FIT_PAIRS": 1}
     for name, value in {**few, **fits}.items():

@@ -115,9 +115,7 @@ def target_interval(
     noise = multiplier * counts_sensitivity(1, settings.neighboring) * meter.inflation
     tail = min(noise / 2 / cells.records, 0.25)
     low, high = cells.quantiles(np.array([tail, 1 - tail])).tolist()
-    if settings.loss == "poisson":  # counts are at least 0
-        low, high = max(low, 0.0), max(high, 0.0)
-    return Fences.between(low, high), cells.records
+    return Fences.between(max(low, settings.least), max(high, settings.least)), cells.records
 
 
 def known_columns(data: AnyDataset, settings: BoostedTreesSettings, meter: Meter) -> list[KnownColumn]:

@@ -169,6 +169,11 @@ class BoostedTreesSettings:
         return self.loss in ("squared", "poisson")
 
     @property
+    def least(self) -> float:
+        """What no target is below: counts are at least 0."""
+        return 0.0 if self.loss == "poisson" else -math.inf
+
+    @property
     def histogram_sensitivity(self) -> float:
         """L2 sensitivity of a histogram, in which a record is in one cell."""
         return counts_sensitivity(1, self.neighboring)

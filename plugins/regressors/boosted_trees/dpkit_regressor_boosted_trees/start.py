@@ -69,7 +69,7 @@ def released_start(
     noise = multiplier * sensitivity * meter.inflation / weights[-1] / records
     if believed < ENOUGH * records:
         middle, reach = target.center + target.width * mean, max(map(abs, target.interval))
-        target = Fences.between(0.0 if settings.loss == "poisson" else -reach, reach)
+        target = Fences.between(max(-reach, settings.least), reach)
         mean = float(target.scale(np.array(middle)))
     return Start(target, records, mean, noisy[2:] / records, noise)
 
