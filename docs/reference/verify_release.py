@@ -371,15 +371,14 @@ def walk(event):
         yield from walk(inner)
 
 
-def single(event):
-    """Yield the single events of which one is made, in order."""
-    times = event.get("count", event.get("rounds", event["parts"] if event["type"] == "Disjoint" else 1))
-    if event["type"] in ("Repeated", "Disjoint", "Sequence", "Apart"):
-        for _ in range(times):
-            for inner in inner_of(event):
-                yield from single(inner)
+def single(event, times=1):
+    """Yield the single events of which one is made, and how often each: a file may say 10^18 times."""
+    if event["type"] in ("Repeated", "Disjoint", "Sequence", "Apart", "Filtered"):
+        inside = event["parts"] if event["type"] == "Disjoint" else event.get("count", event.get("rounds", 1))
+        for inner in inner_of(event):
+            yield from single(inner, times * inside)
     else:
-        yield from [event["event"]] * times if event["type"] == "Filtered" else [event]
+        yield event, times
 
 
 def check_events(certificate):
@@ -517,10 +516,11 @@ def check_picks(events, offered, k):
     picks = [pick for event in events for pick in walk(event) if pick["type"] in PICKS]
     listed = [pick["candidates"] for pick in picks if pick.get("candidates") is not None]
     require(all(one <= offered for one in listed), "a pick is among more than there are")
-    steps = [event["type"] in PICKS for each in events for event in single(each)]
-    if all(steps):
+    singles = [(event["type"] in PICKS, times) for each in events for event, times in single(each)]
+    if all(is_pick for is_pick, _ in singles):
+        picked = sum(times for _, times in singles)
         require(not listed or listed[0] == offered, "the first pick is not among all")
-        require(len(steps) == 1 or len(steps) >= k, "there is one pick for all, or one for each")
+        require(picked == 1 or picked >= k, "there is one pick for all, or one for each")
 
 
 def check_candidates(events, allowed):

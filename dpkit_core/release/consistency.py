@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from dpkit_core.errors import DpkitError
 from dpkit_core.files.documents import as_document, first_difference
@@ -20,7 +20,7 @@ from dpkit_core.privacy.events import (
     Gaussian,
     NonPrivate,
     PermuteAndFlip,
-    expand,
+    PoissonSampled,
     says_facts,
     unstated,
     walk,
@@ -319,16 +319,26 @@ def other_picks(events: Sequence[Event], offered: int, k: int) -> str | None:
     listed = [pick.candidates for pick in inside if isinstance(pick, _PICKS) and pick.candidates is not None]
     if listed and max(listed) > offered:
         return f"a pick is among {max(listed)} candidates, but there are {number_of(offered, 'feature')}"
-    steps = list(expand(events))
-    if not all(isinstance(step, _PICKS) for step in steps):
+    singles = list(_counted(events))
+    if not all(isinstance(single, _PICKS) for single, _ in singles):
         return None
     if listed and listed[0] != offered:
         return (
             f"the first pick is among {listed[0]} candidates, but there are {number_of(offered, 'feature')}"
         )
-    if 1 < len(steps) < k:
-        return f"{len(steps)} picks are listed for {k} features; there must be one for all, or one for each"
+    if 1 < (picks := sum(count for _, count in singles)) < k:
+        return f"{picks} picks are listed for {k} features; there must be one for all, or one for each"
     return None
+
+
+def _counted(events: Iterable[Event], times: int = 1) -> Iterator[tuple[Event, int]]:
+    """Yield the single events that make up ``events``, and how often each: a file may say 10^18 times."""
+    for event in events:
+        if isinstance(event, PoissonSampled) or not event.inner:
+            yield event, times
+        else:
+            for inner, count in event.inner:
+                yield from _counted((inner,), times * count)
 
 
 def _search(release: Release) -> Iterator[str]:

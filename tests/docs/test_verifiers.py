@@ -180,6 +180,15 @@ def test_all_refuse_orders_that_are_no_list(documents):
         assert agree(put(document, ("certificate", "parts", last, "options", "orders"), orders)) == REFUSED
 
 
+def test_events_that_a_file_says_to_be_very_many_are_not_listed(documents):
+    document = json.loads(json.dumps(documents["table"]))
+    listed = document["certificate"]["events"]
+    place = next(i for i, event in enumerate(listed) if event["type"] == "ExponentialMechanism")
+    stage = listed[place].pop("stage")
+    listed[place] = {"stage": stage, "type": "Repeated", "event": listed[place], "count": 10**15}
+    assert by_dpkit(document) == by_program(document) == REFUSED
+
+
 def test_all_refuse_a_whole_number_that_no_float_is(documents):
     document = documents["table"]
     assert agree(put(document, ("certificate", "budget", "epsilon"), 2**53)) == CONFIRMED
