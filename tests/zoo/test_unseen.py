@@ -1,6 +1,6 @@
 """What was written before the kit was asked: what it missed then is found now, and honest parts pass.
 
-First verdicts are in ``verdicts.csv``, as rounds 11 to 13.
+First verdicts are in ``verdicts.csv``, as rounds 11 to 14.
 """
 
 import importlib
@@ -17,6 +17,7 @@ FOLDERS = {
     "11": ("unseen", "FALSE", "HONEST"),
     "12": ("unseen.round12", "LIES", "PROOFS"),
     "13": ("unseen.round13", "LIES", "PROOFS"),
+    "14": ("unseen.round14", "LIES", "PROOFS"),
 }
 
 #: Found, or let pass, in more than a few seconds.
@@ -45,8 +46,14 @@ def cases(verdicts, fast=()):
     return [pytest.param(v, id=v["part"], marks=marks.get(v["part"], [pytest.mark.slow])) for v in verdicts]
 
 
+def named(verdict):
+    return set(verdict.removeprefix("rejected by ").split()) - {"passed"}
+
+
 MISSED = [
-    v for v in ROUNDS if v["truth"] == "false" and v["first verdict"] == "passed" and v["verdict"] != "passed"
+    v
+    for v in ROUNDS
+    if v["truth"] == "false" and named(v["verdict"]) and not named(v["verdict"]) & named(v["first verdict"])
 ]
 ALARMS = [v for v in ROUNDS if v["truth"] == "honest" and v["first verdict"] != "passed"]
 

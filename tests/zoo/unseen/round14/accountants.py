@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import attrs
 import numpy as np
-from scipy.stats import binom, norm
+from scipy.special import ndtr
 
 from dpkit_core import Neighboring
 from dpkit_core.privacy.budget import add_up, amplified
@@ -282,6 +282,8 @@ class FixedPicksAccountant(SpentAccountant):
 @functools.lru_cache(maxsize=4096)
 def fixed_picks(epsilon: float, count: int, at: float) -> float:
     """Delta of ``count`` picks whose losses are in [t - epsilon, t], all of one t, the worst."""
+    from scipy.stats import binom
+
     worst = 0.0
     low = np.arange(count + 1)
     for t in np.linspace(0, epsilon, 201)[1:-1]:
@@ -419,8 +421,8 @@ class ComplementAccountant(SpentAccountant):
         require_epsilon(epsilon)
         if (mu := self._mu()) is None or not 1e-6 < mu < 10:
             return tight_delta(self.spent, epsilon)
-        above = 1 - norm.cdf(epsilon / mu - mu / 2)
-        below = math.exp(min(epsilon, 700)) * (1 - norm.cdf(epsilon / mu + mu / 2))
+        above = 1 - ndtr(epsilon / mu - mu / 2)
+        below = math.exp(min(epsilon, 700)) * (1 - ndtr(epsilon / mu + mu / 2))
         return max(0.0, float(above - below) * (1 + 1e-12))
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import attrs
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from dpkit_core import Neighboring
 from dpkit_core.privacy.budget import add_up, round_up
@@ -115,7 +115,7 @@ class AllGaussianAccountant:
             else:
                 one = pair_of(inner)[0]
                 # Below 1e-3 and above 30 by the slope at 0, sqrt(pi / 2), above which mu / epsilon never is.
-                exact = -2 * float(norm.ppf(1 / (1 + math.exp(min(one, 30.0)))))
+                exact = -2 * float(ndtri(1 / (1 + math.exp(min(one, 30.0)))))
                 mu = exact if 1e-3 < one < 30 else 1.2534 * one
             precision = add_up(precision, times, mu * mu * (1 + 1e-9))
             pure = add_up(pure, times, one)
