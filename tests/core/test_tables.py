@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from dpkit_cli.facts import Facts
 from tables import read, streamed
 
 from dpkit_core import Dataset, open_source
@@ -17,7 +18,6 @@ from dpkit_core.data.matching import infer_schema, unused_columns
 from dpkit_core.data.schema import Column, Schema
 from dpkit_core.data.sums import Sum
 from dpkit_core.errors import InvalidData
-from dpkit_core.pipeline.facts import Facts
 from dpkit_core.privacy.budget import Neighboring
 
 
