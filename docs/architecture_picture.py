@@ -142,7 +142,7 @@ def picture() -> str:
     # Parts stand beside the floors whose public names they import.
     x, y, width = CORE + 2 * MARGIN, top["plugins"], WIDTH - CORE - 3 * MARGIN
     bottom = TOP + PITCH * len(storeys) - (PITCH - ROOM)
-    said = "Scorers, selectors, regressors, accountants, commands: public names of the core and of libraries, and nothing else"
+    said = "Scorers, selectors, regressors, accountants, commands: public names of core and libraries alone"
     body += [
         frame(x, y, width, bottom - y, PART_FILL),
         f'<text x="{x + 8}" y="{y + 18}" class="name">parts</text>',
