@@ -9,6 +9,7 @@ import pytest
 from dpkit_check import CheckFailed, StageMeter, checks_for, trial_for
 from dpkit_check.instrument import rows_of
 from dpkit_check.pytest import parametrize_with_checks
+from dpkit_cli.app import app
 from dpkit_fences.fences import records_needed
 from dpkit_regressor_sgbdt import SgbdtRegressor, sgbdt
 from dpkit_regressor_sgbdt.sgbdt import CLIPS, UNITS, SgbdtSettings
@@ -28,7 +29,6 @@ from dpkit_core import (
     compose,
     verify,
 )
-from dpkit_core.cli.app import app
 from dpkit_core.errors import CannotCompose, Unsuitable
 from dpkit_core.mechanisms.sums import deviations, noise_of, quantize, sums_event, tick_costs
 from dpkit_core.privacy.accounts import TICKS
