@@ -308,6 +308,7 @@ def test_batches_with_accounts_all_learn_and_pay_for_one_batch():
     assert [groups.size for _, groups in meter.asked[1::10]] == [30, 30, 31, 51]
 
 
+@pytest.mark.slow
 def test_a_stream_learns_from_every_batch():
     plan = compose(regressor=SgbdtRegressor(rounds=300, depth=3), accountant="individual_filter").plan(
         SCHEMA, Budget(5.0, 1e-5), batches=3
@@ -475,6 +476,7 @@ def test_a_command_learns_from_batches_in_files(files, tmp_path, accountant):
     assert verify(Release.read(output)).confirmed
 
 
+@pytest.mark.slow
 def test_a_saved_plan_of_a_stream_runs_on_its_batches_and_on_nothing_less(files, tmp_path):
     plan, output, again = (tmp_path / name for name in ("plan.toml", "release.json", "again.json"))
     parts = ["--regressor", "sgbdt", "--set", "regressor.rounds=6", "--set", "regressor.depth=2", "--seed", 3]
@@ -531,6 +533,7 @@ def test_noisy_counts_are_those_of_the_plan_under_either_relation():
         assert plan.run(data, randomness=Randomness.from_seed(0)).model is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "schema", [SCHEMA, Schema.numeric(["a", "b"], "y"), attrs.evolve(SCHEMA, neighboring=RO)]
 )
