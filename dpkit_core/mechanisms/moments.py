@@ -129,9 +129,7 @@ def sum_of_products(
     return np.asarray(total / UNITS**2, dtype=np.float64)
 
 
-def _products(
-    state: State, left: Rows[State], right: Rows[State] | None, shape: tuple[int, int]
-) -> Integers:
+def _products(state: State, left: Rows[State], right: Rows[State] | None, shape: tuple[int, int]) -> Integers:
     total = np.zeros(shape)
     for piece in pieces(state, rows_of(shape[0])):  # few enough for the processor's cache
         u = in_units(left(piece))
