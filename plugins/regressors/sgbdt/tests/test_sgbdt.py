@@ -10,6 +10,7 @@ import pytest
 from dpkit_check import CheckFailed, StageMeter, checks_for, trial_for
 from dpkit_check.instrument import rows_of
 from dpkit_check.pytest import parametrize_with_checks
+from dpkit_cli.app import app
 from dpkit_fences.fences import records_needed
 from dpkit_regressor_sgbdt import SgbdtRegressor, sgbdt
 from dpkit_regressor_sgbdt.sgbdt import CLIPS, UNITS, SgbdtSettings
@@ -29,7 +30,6 @@ from dpkit_core import (
     compose,
     verify,
 )
-from dpkit_core.cli.app import app
 from dpkit_core.errors import CannotCompose, Unsuitable
 from dpkit_core.mechanisms.sums import deviations, noise_of, quantize, sums_event, tick_costs
 from dpkit_core.privacy.accounts import TICKS
@@ -309,6 +309,7 @@ def test_batches_with_accounts_all_learn_and_pay_for_one_batch():
     assert [groups.size for _, groups in meter.asked[1::10]] == [30, 30, 31, 51]
 
 
+@pytest.mark.slow
 def test_a_stream_learns_from_every_batch():
     plan = compose(regressor=SgbdtRegressor(rounds=300, depth=3), accountant="individual_filter").plan(
         SCHEMA, Budget(5.0, 1e-5), batches=3
@@ -476,6 +477,7 @@ def test_a_command_learns_from_batches_in_files(files, tmp_path, accountant):
     assert verify(Release.read(output)).confirmed
 
 
+@pytest.mark.slow
 def test_a_saved_plan_of_a_stream_runs_on_its_batches_and_on_nothing_less(files, tmp_path):
     plan, output, again = (tmp_path / name for name in ("plan.toml", "release.json", "again.json"))
     parts = ["--regressor", "sgbdt", "--set", "regressor.rounds=6", "--set", "regressor.depth=2", "--seed", 3]
@@ -532,6 +534,7 @@ def test_noisy_counts_are_those_of_the_plan_under_either_relation():
         assert plan.run(data, randomness=Randomness.from_seed(0)).model is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "schema", [SCHEMA, Schema.numeric(["a", "b"], "y"), attrs.evolve(SCHEMA, neighboring=RO)]
 )
