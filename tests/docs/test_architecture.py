@@ -21,6 +21,7 @@ def drawing(name: str = "architecture") -> types.ModuleType:
     return module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["architecture", "pipeline", "kit", "engines"])
 def test_a_picture_is_drawn_from_the_code(name: str) -> None:
     drawn = (ROOT / f"docs/{name}.svg").read_text(encoding="utf-8")

@@ -184,6 +184,7 @@ def test_sparse_records_go_through_the_loop_as_they_are() -> None:
     assert models[0] == models[1]
 
 
+@pytest.mark.slow
 def test_a_third_party_can_write_the_rule() -> None:
     data, schema = table()
     release = loop(scorer=Bystander()).plan(schema, BUDGET).run(data)

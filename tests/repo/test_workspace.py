@@ -26,6 +26,9 @@ KINDS = {
 }
 # No entry point announces them.
 LIBRARIES = {"estimators", "libraries"}
+# uv builds these itself, without an environment for each. A plugin's tests go with its source.
+BUILD = {"requires": ["uv_build>=0.9,<1"], "build-backend": "uv_build"}
+TOOL = {"uv": {"build-backend": {"module-root": "", "source-include": ["tests/**"]}}}
 # What is compiled where there is a compiler, in the wheel alone.
 COMPILED = {
     "hatch": {
@@ -99,6 +102,11 @@ def test_there_is_one_folder_for_each_kind() -> None:
 def test_pyproject_has_the_standard_shape(folder: Path, root: dict[str, Any]) -> None:
     document = read(folder / "pyproject.toml")
     project = document["project"]
+    # Other folders than its tests may go with its source, too.
+    built = document["tool"]["uv"].get("build-backend", {})
+    for path in {*built.get("source-include", ())} - {"tests/**"}:
+        assert list(folder.glob(path)), path
+        built["source-include"].remove(path)
     # Tests may need libraries that what they test does without, such as a client that writes to a server.
     del document.get("dependency-groups", {}).get("dev", [])[1:]
     free = {key: project.pop(key) for key in ("description", "dependencies")}
@@ -114,7 +122,7 @@ def test_pyproject_has_the_standard_shape(folder: Path, root: dict[str, Any]) ->
     assert project.pop("scripts", {}) == (PROGRAM if folder.name == "cli" else {})
 
     expected = {
-        "build-system": root["build-system"],
+        "build-system": BUILD,
         "project": {
             "name": distribution(folder),
             "version": root["project"]["version"],
@@ -124,10 +132,10 @@ def test_pyproject_has_the_standard_shape(folder: Path, root: dict[str, Any]) ->
             "entry-points": {f"dpkit.{folder.parent.name}": own},
         },
         "dependency-groups": {"dev": ["dpkit[testing]"]},
-        "tool": {"hatch": {"build": {"targets": {"wheel": {"packages": [package(folder)]}}}}},
+        "tool": TOOL,
     }
     if folder.name == "kernels":
-        expected["tool"] = COMPILED
+        expected |= {"build-system": root["build-system"], "tool": COMPILED}
     where = (folder / "pyproject.toml").relative_to(ROOT)
     for table in {*document, *expected} - {"project"}:
         assert document.get(table) == expected.get(table), f"[{table}] in {where}"

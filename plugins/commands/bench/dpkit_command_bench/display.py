@@ -188,12 +188,13 @@ def _varying_table(columns: Columns) -> None:
 def _show_sources(summary: Summary) -> None:
     sources = dict.fromkeys(cell.published.source for cell in summary.cells if cell.published)
     if sources:
-        render.lines(
-            [
-                f"published: medians of {'; '.join(sources)}. Below, in parentheses: the same counts by "
-                "published medians, for the compositions and tables here that have one."
-            ]
-        )
+        words = f"published: medians of {'; '.join(sources)}."
+        if summary.standings:
+            words += (
+                " Below, in parentheses: the same counts by published medians, for the compositions and "
+                "tables here that have one."
+            )
+        render.lines([words])
 
 
 def _marked(cell: Cell) -> str:
@@ -223,7 +224,8 @@ def _outcome(ran: RunOutcome, store: Results, outcomes: Mapping[str, int]) -> li
         sentences.append(f"Skipped: {ran.trials_skipped} trials, because these are missing:")
         sentences += [f"{what}: {reason}." for what, reason in ran.skipped.items()]
     sentences.append("Research, not releases: seeded, and scored on held-out private records.")
-    sentences.append(f"Rows are in {store.folder}; `dpkit plot {store.folder}` draws them.")
+    if ran.done or ran.before:
+        sentences.append(f"Rows are in {store.folder}; `dpkit plot {store.folder}` draws them.")
     return sentences
 
 

@@ -86,6 +86,7 @@ def chances(folder):
     return folder
 
 
+@pytest.mark.slow
 def test_a_category_is_predicted_beside_its_probability_from_a_threshold_on(dpkit, chances):
     printed = dpkit("predict", "release.json", "t.csv")
     expected = "end,end=good\nbad,0.2\ngood,0.5\nbad,0.4999\n,nan\ngood,1.25\n"

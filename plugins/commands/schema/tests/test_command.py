@@ -151,6 +151,7 @@ def test_a_draft_goes_where_it_is_told(dpkit, export, folder):
     assert dpkit("schema", *export, "-o", "visits.schema.toml", "--force").exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_draft_of_standard_input(folder):
     import subprocess
     import sys

@@ -124,6 +124,7 @@ def test_parties_that_share_no_more_than_mailboxes_release_one_model(tmp_path: P
     assert np.abs(np.frombuffer(message, "<i8").astype(float)).min() > 2**48
 
 
+@pytest.mark.slow
 def test_the_command_of_the_readme_joins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     terms, keys = agreed()

@@ -196,6 +196,7 @@ def test_what_is_no_message_is_refused_and_the_server_stays(three: Federation) -
         assert alone == bytes(8)
 
 
+@pytest.mark.slow
 def test_a_server_needs_nothing_that_computes() -> None:
     """It imports no room of the core that has to do with records, noise or plans."""
     code = (
@@ -218,6 +219,7 @@ def invoke(*words: object) -> Any:
     return CliRunner().invoke(app, [str(word) for word in words])
 
 
+@pytest.mark.slow
 def test_terms_are_planned_from_a_plan_and_public_keys(three: Federation) -> None:
     folder = three.folder
     (folder / "schema.toml").write_text(to_toml(SCHEMA.to_document()))

@@ -62,6 +62,7 @@ def plan(constant):
     return pipeline.plan(SCHEMA, Budget(0.7, 1e-7))
 
 
+@pytest.mark.slow
 def test_a_plan_comes_back_equal(plan, tmp_path):
     write_plan(plan, tmp_path / "plan.toml")
     again = read_plan(tmp_path / "plan.toml")
