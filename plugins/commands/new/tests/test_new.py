@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 from arguments import assert_argued
+from dpkit_cli.app import app
 from dpkit_command_new.checkout import register
 from dpkit_command_new.leftovers import leftovers
 from dpkit_command_new.scaffold import Blueprint, write
 from typer.testing import CliRunner
 
-from dpkit_core.cli.app import app
 from dpkit_core.plugins.kinds import PARTS, kind_named
 from dpkit_core.plugins.registry import Registry
 
@@ -110,14 +110,14 @@ def test_a_new_distribution_has_the_standard_shape(role: str, made: Path) -> Non
     document = tomllib.loads((made / role / "pyproject.toml").read_text(encoding="utf-8"))
     root = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     project, blueprint = document["project"], BLUEPRINTS[role]
-    assert document["build-system"] == root["build-system"]
     assert project["name"] == f"dpkit-{role}-long-{role}-name-2"
     assert project["requires-python"] == root["project"]["requires-python"]
-    package = f"dpkit_{role}_long_{role}_name_2"
-    target = f"{package}:Long{role.capitalize()}Name2{role.capitalize()}"
+    target = f"dpkit_{role}_long_{role}_name_2:Long{role.capitalize()}Name2{role.capitalize()}"
     assert project["entry-points"] == {f"dpkit.{role}s": {blueprint.name: target}}
     assert document["dependency-groups"] == {"dev": ["dpkit[testing]"]}
-    assert document["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == [package]
+    plugin = tomllib.loads((FOLDERS[0] / "pyproject.toml").read_text(encoding="utf-8"))
+    for table in ("build-system", "tool"):
+        assert document[table] == plugin[table]
     # The same floors as everywhere else in the repository.
     known = {*root["project"]["dependencies"], "dpkit>=0.1"}
     assert set(project["dependencies"]) <= known
