@@ -360,7 +360,7 @@ class Population:
         """
         lacking = any(map(flagged, self._columns))
         replace = self.schema.neighboring is Neighboring.REPLACE_ONE
-        for one, other in itertools.permutations(self.corners()[: 2 + lacking], 2):
+        for other, one in itertools.permutations(self.corners()[: 2 + lacking], 2):
             table = np.tile(one, (records + 1 - replace, 1))
             table[-1] = other
             yield Pair(table, len(table) - 1, one.copy() if replace else None)

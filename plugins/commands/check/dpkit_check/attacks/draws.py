@@ -164,7 +164,8 @@ def _fits_covered(make: Factory[Regressor], trial: Trial) -> Evidence:
         if case.schema.records is None:
             pairs += [population.pair(rng, int(rng.integers(1, 30))) for _ in range(-(-few // 2))]
             if _of_two_kinds(case.schema):
-                pairs += population.unlike_pairs(RARE_AMONG)
+                unlike = list(population.unlike_pairs(RARE_AMONG))
+                pairs += unlike[: max(1, case.affordable(len(unlike)))]
             if case.often:
                 pairs += population.first_pairs(rng, max(1, case.affordable(FIT_PLACED)) * trial.effort)
                 pairs.append(population.pair(rng, int(rng.choice(LONGER))))
