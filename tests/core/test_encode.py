@@ -324,6 +324,7 @@ def test_the_first_entry_that_cannot_be_read_is_told_whatever_its_type():
     assert refused.value.row == 1
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.one_of(st.none(), st.floats(), st.sampled_from(["1.5", "7", ""])), min_size=1, max_size=6),
     st.data(),
@@ -399,6 +400,7 @@ def test_what_is_neither_number_nor_text_nor_date_is_refused_by_its_type(entries
 # Rows
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.sampled_from(["1", "2.5", "", "NA", "true", "+nan", "x", "7 "]), min_size=1, max_size=5),
     st.data(),

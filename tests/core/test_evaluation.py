@@ -7,6 +7,7 @@ from typing import ClassVar
 import attrs
 import numpy as np
 import pytest
+from dpkit_cli.planfile import read_plan, write_plan
 from dpkit_command_verify.replan import replan
 from scipy import stats
 from sklearn.metrics import roc_auc_score
@@ -35,7 +36,6 @@ from dpkit_core.mechanisms.calibration import total
 from dpkit_core.mechanisms.moments import flatten, sum_of_products
 from dpkit_core.mechanisms.scores import NORM, SAID, SIZE, _counts, score_events, score_of_numbers, score_rows
 from dpkit_core.pipeline.evaluate import _one_by_one
-from dpkit_core.pipeline.planfile import read_plan, write_plan
 from dpkit_core.privacy.composition import elements
 from dpkit_core.privacy.events import Apart, Gaussian, Sequence
 from dpkit_core.privacy.filters import filter_for
@@ -119,6 +119,7 @@ def test_what_cannot_be_scored_is_refused_before_anything_is_spent():
 # On the records of the fit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schema", [SCHEMA, YES_NO, attrs.evolve(SCHEMA, neighboring=RO, records=20_000)])
 def test_a_score_on_the_records_of_the_fit_is_one_more_step_on_them(schema):
     data = line(schema=schema)
@@ -493,6 +494,7 @@ def test_the_interval_of_r2_holds_in_95_of_100(kind, n, mu, fresh):
     assert low - 0.02 * runs <= held * runs * (1 - none) <= high + 0.02 * runs
 
 
+@pytest.mark.slow
 def test_intervals_without_their_noise_or_their_sampling_would_not_hold():
     rng = np.random.default_rng(9)
     s, held = 3.5 / 0.2, np.zeros(2)
@@ -514,6 +516,7 @@ def of_units(n, most, rng):
     return (x + noise)[alike], 0.9 * x[alike]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [1, 4])
 def test_the_interval_of_a_population_of_units_holds_though_their_records_are_alike(most):
     """By records alone it would hold in 73 of 100; with most for all, 95 in 100 is the least."""

@@ -152,6 +152,7 @@ def test_what_is_kept_is_cut_where_a_sum_of_its_rows_would_not_be_exact():
     assert max(sizes) * 2**40 <= 2**53
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.integers(-EXACT, EXACT), min_size=2, max_size=60),
     st.lists(st.integers(1, 59), max_size=4),

@@ -131,7 +131,7 @@ def test_a_forecast_that_fails_is_told_and_stops_nothing(forecast, said):
 
 
 def test_forecasts_are_plain_data():
-    from dpkit_core.pipeline.planfile import forecast_document
+    from dpkit_cli.planfile import forecast_document
 
     plan = planned(schema(), scorer="kendall", selector="peel", regressor="tukey")
     documents = json.loads(json.dumps([forecast_document(found) for found in plan.forecasts]))

@@ -53,6 +53,7 @@ def test_the_scale_of_the_noise_is_sensitivity_times_multiplier():
     assert np.abs(drawn).mean() == pytest.approx(6.0, abs=0.5)
 
 
+@pytest.mark.slow
 def test_a_selection_scales_its_noise_by_the_range_sensitivity():
     # Two candidates, gap 2, epsilon 1, range sensitivity 4: P(best) = 1/(1+exp(-2/4)) = 0.622; with linf (2)
     # as the scale it would be 1/(1+exp(-1)) = 0.731. Standard error over 4000 runs: 0.008.
@@ -72,6 +73,7 @@ def test_picking_several_spends_the_event_for_each():
     assert len(m.draws) == 3
 
 
+@pytest.mark.slow
 def test_permute_and_flip_has_exponential_noise():
     # Two candidates whose gap is t scales: exponential noise picks the worse with probability exp(-t)/2, the
     # exponential mechanism with 1/(1+exp(t)). At t = 1: 0.184 and 0.269; standard error over 4000 runs 0.006.

@@ -81,6 +81,7 @@ def test_the_margin_of_the_lemma_is_what_the_grid_leaves():
 # Laplace noise
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [2**15, 2**15 + 1234])
 @pytest.mark.parametrize("epsilon", [0.01, 0.3, 2.0])
 def test_the_meters_laplace_noise_is_covered_tightly(scale, epsilon):

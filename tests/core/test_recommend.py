@@ -100,6 +100,7 @@ def test_auto_takes_as_many_features_as_there_are_records_for_and_a_quarter_more
     assert ("records are few for any number" in words) == few
 
 
+@pytest.mark.slow
 def test_auto_spends_nothing_on_a_selection_of_everything():
     pipeline = compose(scorer="kendall", selector="peel", regressor="winsorized_least_squares")
     schema, budget = Schema.numeric("abc", "y"), Budget(1.0, 1e-6)

@@ -529,6 +529,7 @@ def test_a_pick_has_the_law_of_its_mechanism(
     assert chi_square(counts, list(law(VALUES / 1.4))) < FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_picks_in_order_are_exponential_mechanisms_in_turn() -> None:
     pairs = picks(VALUES, 1500, scale=1.0, k=2)
     observed, law = [], []

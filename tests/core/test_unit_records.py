@@ -90,6 +90,7 @@ def test_all_forms_keep_the_same_records(table, most):
         assert records_of(SparseDataset.from_arrays(make(X), y, schema, units=ids)) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 17, RECORDS])
 def test_a_stream_keeps_the_same_records_in_any_blocks_and_order(table, size):
     X, y, ids = table
@@ -225,6 +226,7 @@ def test_spaces_around_nothing_are_those_that_python_strips():
         assert read(entry) == (None if space in spaces else entry)
 
 
+@pytest.mark.slow
 def test_one_unit_more_moves_its_own_records_alone():
     """The exhaustive run draws 1e5 tables."""
     rng = np.random.default_rng(0)
@@ -339,6 +341,7 @@ def read(entries):
     return texts.to_pylist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", COLUMNS.values(), ids=COLUMNS)
 @given(entries=st.lists(ENTRIES, min_size=1, max_size=6))
 @settings(max_examples=60, deadline=None)

@@ -71,6 +71,7 @@ def agree(document, what=""):
     return code
 
 
+@pytest.mark.slow
 def test_the_corpus_has_every_event_and_every_kind_of_model(documents):
     assert set(documents) == set(SHAPES)
     said = json.dumps([*documents.values(), *map(read, OLD)])
@@ -81,6 +82,7 @@ def test_the_corpus_has_every_event_and_every_kind_of_model(documents):
     assert all(f'"kind": "{name}"' in said for name in kinds)
 
 
+@pytest.mark.slow
 def test_every_release_of_the_corpus_is_confirmed_by_all(documents):
     for name, document in documents.items():
         assert agree(document, name) == (NOT_PRIVATE if name == "share" else CONFIRMED)
@@ -167,6 +169,7 @@ def walk(document, step=1, first=0):
     return tried, sum(not values.fullmatch(what.rpartition(": ")[0]) for what in confirmed)
 
 
+@pytest.mark.slow
 def test_all_agree_on_a_sample_of_single_edits(documents):
     tried = [walk(document, step=499, first=37 * n)[0] for n, document in enumerate(documents.values())]
     tried += [walk(read(path), step=4999, first=37 * n)[0] for n, path in enumerate(OLD)]

@@ -427,6 +427,7 @@ def test_counting_quotes_without_their_places_is_found_out():
     found_out(make, lines(), silent=False)
 
 
+@pytest.mark.slow
 def test_an_encoding_whose_shifts_outlive_a_line_is_found_out(monkeypatch, tmp_path):
     shifted = st.tuples(
         st.sampled_from(["2020-01-31", ""]),
@@ -496,6 +497,7 @@ def test_keys_of_folders_that_are_typed_together_are_found_out(tmp_path):
     found_out(make, KEYED, ordered=False)
 
 
+@pytest.mark.slow
 def test_an_order_that_is_promised_and_changes_is_found_out():
     @attrs.frozen
     class Turned:

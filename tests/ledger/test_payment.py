@@ -277,6 +277,7 @@ print(code, os.waitstatus_to_exitcode(status))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_run_that_forks_releases_and_settles_in_one_process_alone(schema, tmp_path):
     ledger = Ledger.create(str(tmp_path / "ledger.db"))

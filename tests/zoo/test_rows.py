@@ -35,17 +35,17 @@ for module in ("twins", "honest", "odd", *SUBJECTS):
 def by_effort():
     """Yield the rows that are found, each with the mark of the run in which its attack is made.
 
-    Of those of the default run, the first of each attack and kind of part stays there: others show the same.
+    Of those of the default run, the first of each attack stays there: others show the same.
     """
     shown = set()
     for row in LIES:
         if not row.found_by:
             continue
-        effort, shows = row.effort, (row.found_by, kind_of(row.part))
-        if effort == "default" and shows in shown:
+        effort = row.effort
+        if effort == "default" and row.found_by in shown:
             effort = "slow"
         elif effort == "default":
-            shown.add(shows)
+            shown.add(row.found_by)
         marks = [] if effort == "default" else [getattr(pytest.mark, effort)]
         yield pytest.param(row, marks=marks, id=row.name)
 

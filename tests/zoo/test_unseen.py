@@ -51,6 +51,7 @@ MISSED = [
 ALARMS = [v for v in ROUNDS if v["truth"] == "honest" and v["first verdict"] != "passed"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verdict", cases(MISSED, {"LargestSeen", "ClassicalGaussian", "OnceAccountant"}))
 def test_what_was_missed_at_first_is_found(verdict):
     checks = [f"check_{name}" for name in verdict["verdict"].removeprefix("rejected by ").split()]

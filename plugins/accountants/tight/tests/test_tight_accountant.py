@@ -139,6 +139,7 @@ def halved(event):
     return attrs.evolve(event, epsilon=event.epsilon / 2)
 
 
+@pytest.mark.slow
 def test_picks_aimed_at_noise_gain_more_than_picks_before_it():
     """Why the total is not that of noise last: with noise first, the adversary passes it."""
     width, mu, epsilon = 1.0, 0.7, 0.8

@@ -9,6 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dpkit_cli import render
+from dpkit_cli.options import Format
+
 from dpkit_command_bench.code import Code
 from dpkit_command_bench.errors import MissingTable
 from dpkit_command_bench.results import Results
@@ -16,8 +19,6 @@ from dpkit_command_bench.runner import RunOutcome
 from dpkit_command_bench.sources import locate
 from dpkit_command_bench.suite import Setting, Suite
 from dpkit_command_bench.summary import Cell, Standing, Summary
-from dpkit_core.commands import render
-from dpkit_core.commands.options import Format
 
 
 def show_intention(suite: Suite, data_dir: Path | None, format: Format) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pyarrow as pa
+from dpkit_cli.facts import infer_schema
 
 from dpkit_command_bench.errors import InvalidSuite, MissingTable
 from dpkit_command_bench.generators import Synthetic
@@ -28,7 +29,6 @@ from dpkit_core.data.encode import numbers
 from dpkit_core.data.features import Written
 from dpkit_core.data.fields import find
 from dpkit_core.data.frames import frame_source
-from dpkit_core.data.matching import infer_schema
 from dpkit_core.data.source import Source, is_untyped
 from dpkit_core.errors import DpkitError, InvalidData
 from dpkit_core.plugins.registry import load_target

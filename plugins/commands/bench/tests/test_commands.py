@@ -100,6 +100,7 @@ def test_the_json_is_strict_and_complete(bench):
     assert (document["skipped"], document["rows_of_other_code"]) == ({}, {})
 
 
+@pytest.mark.slow
 def test_a_third_party_scorer_is_added_by_its_name_alone(bench, site):
     site.install(
         "dpkit-scorer-tiny", entry_points={"dpkit.scorers": {"mine": "tiny_scorer:Tiny"}},
@@ -137,6 +138,7 @@ def test_a_suite_is_cut(bench):
     assert [(cell["composition"], cell["epsilon"]) for cell in document["cells"]] == [("all", 0.5)]
 
 
+@pytest.mark.slow
 def test_a_small_run_of_a_suite_is_a_part_of_the_whole(dpkit, suite_file):
     path = suite_file(splits=2, quick={"composition": "all", "epsilon": 0.5, "splits": 1})
     done = dpkit("bench", path, "--jobs", "1", "--quick")
@@ -173,6 +175,7 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(dpkit, suite_file, d
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.slow
 def test_tables_come_from_the_folder_that_is_named(dpkit, suite_file, tmp_path):
     local = tmp_path / "tables"
     local.mkdir()
@@ -190,6 +193,7 @@ def test_tables_come_from_the_folder_that_is_named(dpkit, suite_file, tmp_path):
     assert {row["origin"] for row in Results(tmp_path / "results" / "tiny").rows()} == {"here.parquet"}
 
 
+@pytest.mark.slow
 def test_nothing_is_overwritten_and_nothing_repeated(bench):
     bench()
     assert "results/tiny has results already; add --resume to continue there" in bench()
@@ -287,6 +291,7 @@ def test_what_has_no_rows_may_be_corrected(dpkit, suite_file, results, tmp_path)
     assert "results with tables.t = " in run(tables={"t": {**t, "target": "a"}}).stderr
 
 
+@pytest.mark.slow
 def test_another_table_by_the_same_name_is_refused(dpkit, suite_file, results, tmp_path):
     write_table(tmp_path / "t.parquet")
     tables = {"t": {"file": "t.parquet", "target": "y", "bounds": "from-data"}}
@@ -300,6 +305,7 @@ def test_another_table_by_the_same_name_is_refused(dpkit, suite_file, results, t
     assert "has results on another table 't' than the one from t.parquet: the numbers differ" in done.stderr
 
 
+@pytest.mark.slow
 def test_rows_of_other_code_are_pointed_out(bench, site, monkeypatch):
     from dpkit_command_bench import code
 
@@ -309,6 +315,7 @@ def test_rows_of_other_code_are_pointed_out(bench, site, monkeypatch):
     monkeypatch.undo()
 
 
+@pytest.mark.slow
 def test_an_edited_part_is_pointed_out(dpkit, suite_file, site):
     from dpkit_command_bench import code
 

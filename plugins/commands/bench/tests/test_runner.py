@@ -132,6 +132,7 @@ def test_nothing_is_repeated_and_more_is_added(suite, results, numbers):
     assert [row for row in numbers(results.rows()) if row["split"] < 2] == before
 
 
+@pytest.mark.slow
 def test_a_run_leaves_rows_and_nothing_else(few, results):
     run_here(few, results)
     (trials,) = results.folder.glob("trials-*.parquet")

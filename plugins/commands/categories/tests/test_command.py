@@ -77,6 +77,7 @@ def test_a_plan_is_shown_and_nothing_is_written_or_spent(dpkit, table):
     assert sorted(table.iterdir()) == before
 
 
+@pytest.mark.slow
 def test_from_a_schema_without_a_list_to_a_prediction_paid_by_one_account(dpkit, table):
     account = opened(dpkit, 3)
     found = dpkit(*RUN, "--column", "street", "--epsilon", "1", *account, "--filled", "filled.toml")

@@ -70,6 +70,7 @@ def test_a_share_is_rounded_down_so_that_no_unit_is_longer_than_one():
 RECORDS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["a", "b", "c", "d", "é", ""])), min_size=1)
 
 
+@pytest.mark.slow
 @given(
     RECORDS, st.lists(st.sampled_from(["a", "b", "x", "y", "z"]), max_size=9), st.randoms(), st.integers(1, 5)
 )

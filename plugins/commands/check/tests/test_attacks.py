@@ -200,6 +200,7 @@ def test_clopper_pearson_is_exact_at_its_ends():
     assert low[1] == pytest.approx(0.05 ** (1 / 10))
 
 
+@pytest.mark.slow
 def test_the_audit_nears_the_exact_epsilon_of_laplace_noise_from_below():
     rng = np.random.default_rng(0)
     first, second = (rng.laplace(loc, size=(40_000, 1)) for loc in (1, 0))
@@ -209,6 +210,7 @@ def test_the_audit_nears_the_exact_epsilon_of_laplace_noise_from_below():
     assert audit(first, second, Budget(0.5)).violated
 
 
+@pytest.mark.slow
 def test_the_audit_nears_the_exact_delta_and_mu_of_gaussian_noise_from_below():
     rng = np.random.default_rng(1)
     first, second = (rng.normal(loc, size=(40_000, 2)) for loc in (1 / math.sqrt(2), 0))

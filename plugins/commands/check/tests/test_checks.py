@@ -131,6 +131,7 @@ class AloneIsSpecial(DenseOnly):
         return Sums._dense(self, data) + 9.0 * (len(data.y) == 1)
 
 
+@pytest.mark.slow
 def test_a_single_record_is_tried():
     run_one(Sums, "sensitivity")
     with pytest.raises(CheckFailed, match="with 2 and 1 record"):
@@ -151,6 +152,7 @@ class SaturatedSafely(DenseOnly):
         return (products / (1 + np.abs(products))).sum(axis=0)
 
 
+@pytest.mark.slow
 def test_scores_that_overflow_fail():
     for part in (Saturated, SaturatedSafely):
         assert run_one(part, "sensitivity").samples > 0
@@ -159,6 +161,7 @@ def test_scores_that_overflow_fail():
         run_one(Saturated, "scores_are_finite_vectors")
 
 
+@pytest.mark.slow
 def test_forms_of_data_that_agree_pass():
     assert run_one(Sums, "forms_agree").samples > 0
 
@@ -177,6 +180,7 @@ def test_forms_of_data_that_disagree_fail(part, words):
         run_one(part, "forms_agree")
 
 
+@pytest.mark.slow
 def test_a_scorer_of_one_form_alone_is_given_that():
     for name in ("forms_agree", "releases_keep_their_plan", "sensitivity"):
         assert run_one(SparseAlone, name).samples > 0
@@ -189,6 +193,7 @@ def test_a_form_that_a_scorer_does_not_accept_is_not_handed_to_it():
         assert run_one(Refusing, name).samples > 0
 
 
+@pytest.mark.slow
 def test_a_sensitivity_that_breaks_on_large_tables_only_is_left_to_the_thorough_run():
     assert run_one(FailsWhereLarge, "sensitivity").samples > 0
     with pytest.raises(CheckFailed, match="declared 1"):
@@ -428,6 +433,7 @@ class LouderInLongTables(Faithful):
         return super().total(data) * (3.0 if data.records > 50 else 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [Faithful, LouderInLongTables])
 def test_draws_are_tried_on_long_tables_too(part):
     with contextlib.nullcontext() if part is Faithful else pytest.raises(CheckFailed, match="planned for"):
@@ -575,6 +581,7 @@ def test_what_a_model_does_beside_its_document_does_not_leave_and_is_not_audited
     run_one(TellsByPrediction, "neighbors_cannot_be_told_apart")
 
 
+@pytest.mark.slow
 def test_workers_that_share_their_noise_are_found():
     run_one(TiesAtRandom, "forked_workers_differ")
     run_one(Total, "forked_workers_differ")
@@ -718,6 +725,7 @@ def test_numbers_that_overflow_before_they_are_clipped_are_tried():
 # The regressor that ``dpkit new`` writes, whose noise is for all of its sums together
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sensitivity", "caught"),
     [
@@ -762,6 +770,7 @@ class HalfAtOneDelta(ReferenceAccountant):
         return super().epsilon(delta) / (2 if delta == 1e-6 else 1)
 
 
+@pytest.mark.slow
 def test_a_total_that_is_too_small_at_the_usual_delta_is_found_among_mixtures():
     run_one(ReferenceAccountant, "mixtures_are_never_below")
     with pytest.raises(CheckFailed, match=r"epsilon\(1e-06\)"):

@@ -69,6 +69,7 @@ def test_an_honest_part_passes_and_a_page_of_the_report_is_written(dpkit, honest
         assert (words in page) is (words != "$")
 
 
+@pytest.mark.slow
 def test_half_the_sensitivity_is_found_and_ends_with_2(dpkit, liar):
     result = dpkit("check", liar)
     assert result.exit_code == 2

@@ -75,6 +75,7 @@ def test_noise_that_has_all_digits_is_found_and_found_again(make):
     assert again.scene == found.scene
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "status"), [(OnAGrid, "skipped"), (NoiseAlone, "passed")])
 def test_what_tells_nothing_passes(make, status, monkeypatch):
     monkeypatch.setattr(digits, "RUNS", 400)

@@ -43,6 +43,7 @@ def late_module(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
 
 
+@pytest.mark.slow
 def test_what_an_answer_imports_is_imported_once_for_those_that_follow(tmp_path, monkeypatch):
     late_module(tmp_path, monkeypatch)
 

@@ -155,6 +155,7 @@ def test_a_part_that_changes_its_input_fails_that_check():
         run_one(Mutating, "check_input_is_unchanged", Trial())
 
 
+@pytest.mark.slow
 def test_a_releasing_scorer_is_judged_for_every_release_it_may_make():
     trial = Trial(seed=1)
     for name in ("check_sensitivity", "check_noise_is_the_same_for_neighbors"):

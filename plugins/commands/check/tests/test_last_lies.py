@@ -200,6 +200,7 @@ class RefusesFew(Total):
         return self.model(data, float(meter.laplace(self.total(np.clip(data.y, -1, 1)), **noise)))
 
 
+@pytest.mark.slow
 def test_what_is_asked_after_rare_answers_alone_is_answered_alike():
     run_one(RefusesFew, "model_is_made_of_answers")
 

@@ -94,6 +94,7 @@ def test_a_part_that_never_ends_its_import_is_given_up(site, both_ways):
     assert diagnosis.seconds is None
 
 
+@pytest.mark.slow
 def test_a_part_with_compiled_inner_loops_says_whether_they_are_compiled(site, both_ways, monkeypatch):
     source = "import dpkit_kernels\n" + SCORER
     points = {"dpkit.scorers": {"swift": "swift:Scorer"}}
@@ -165,11 +166,13 @@ def test_parts_after_one_that_ends_the_common_process_are_tried_alone(site):
     assert statuses == {"before": "ok", "killer": "ok", "then": "ok"}
 
 
+@pytest.mark.slow
 def test_examining_imports_no_part_into_this_process(zoo):
     examine(zoo("prints").refs())
     assert "zoo_prints" not in sys.modules
 
 
+@pytest.mark.slow
 def test_a_diagnosis_is_plain_data(zoo):
     (diagnosis,) = examine(zoo("prints").refs())
     assert attrs.asdict(diagnosis)["ref"]["name"] == "prints"
@@ -178,6 +181,7 @@ def test_a_diagnosis_is_plain_data(zoo):
     assert isinstance(diagnosis, Diagnosis)
 
 
+@pytest.mark.slow
 def test_the_probe_writes_only_its_finding_to_standard_output(zoo, site):
     (ref,) = zoo("prints").refs()
     done = subprocess.run(

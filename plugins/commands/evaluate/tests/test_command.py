@@ -21,6 +21,7 @@ def release(dpkit, folder):
     return "release.json"
 
 
+@pytest.mark.slow
 def test_a_model_is_scored_later_by_a_run_that_an_account_pays_for(dpkit, folder, release):
     (folder / "t.toml").write_text(
         'target = "y"\n[columns.a]\nkind = "numeric"\n[columns.y]\nkind = "numeric"\n'
@@ -62,6 +63,7 @@ def test_wrong_use_says_what_to_do(dpkit, folder, release):
     assert "'a'" in lacking.stderr
 
 
+@pytest.mark.slow
 def test_a_model_is_scored_on_the_records_of_its_fit_for_a_share_of_the_budget(dpkit, folder, release):
     line = ("compose", "line.csv", "--target", "y", "--regressor", "winsorized_least_squares")
     done = dpkit(*line, "--in-sample", ".3", "--epsilon", "4", "-o", "seen.json")

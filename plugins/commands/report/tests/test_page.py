@@ -9,6 +9,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from dpkit_cli.app import app
 from dpkit_command_report.page import About, bars, facts, page
 from dpkit_command_report.results import PictureScale, page_of_results
 from typer.testing import CliRunner
@@ -24,7 +25,6 @@ from dpkit_core import (
     compose,
     plan_evaluation,
 )
-from dpkit_core.cli.app import app
 from dpkit_core.data.columns import Unit
 from dpkit_core.errors import InvalidRelease
 from dpkit_core.files.documents import to_toml
@@ -98,6 +98,7 @@ def test_it_says_how_sure_the_line_is_or_why_that_cannot_be_said(release, data):
     assert "There are no intervals for this release" in page(plan.run(data), "release.json")
 
 
+@pytest.mark.slow
 def test_how_good_the_model_is_comes_first(data, release):
     assert "How good it is" not in Read(page(release, "release.json")).text
     plan = compose(regressor="winsorized_least_squares").plan(
@@ -110,6 +111,7 @@ def test_how_good_the_model_is_comes_first(data, release):
         assert sentence.replace("\u00a0", " ") in text
 
 
+@pytest.mark.slow
 def test_a_score_on_the_records_of_the_fit_is_not_said_to_be_of_others(data, release):
     pipeline = compose(regressor="winsorized_least_squares")
     for more, told in (({"evaluate": 0.2}, True), ({"in_sample": 0.3}, False)):
@@ -311,6 +313,7 @@ def invoke(*words):
     return CliRunner().invoke(app, ["report", *map(str, words)])
 
 
+@pytest.mark.slow
 def test_the_command_writes_beside_the_release_and_replaces_nothing(release, tmp_path):
     path = tmp_path / "mine.json"
     release.write(path)

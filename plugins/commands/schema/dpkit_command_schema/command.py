@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-
-from dpkit_core.commands.options import STANDARD, ReadingOptions, grouped, note
+from dpkit_cli.options import STANDARD, ReadingOptions, grouped, note
 
 if TYPE_CHECKING:
     import pyarrow as pa

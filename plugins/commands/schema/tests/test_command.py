@@ -151,6 +151,7 @@ def test_a_draft_goes_where_it_is_told(dpkit, export, folder):
     assert dpkit("schema", *export, "-o", "visits.schema.toml", "--force").exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_draft_of_standard_input(folder):
     import subprocess
     import sys
@@ -158,7 +159,7 @@ def test_a_draft_of_standard_input(folder):
     (folder / "t.csv").write_text("a,y\n1,2\n3,4\n")
     with (folder / "t.csv").open() as table:
         done = subprocess.run(
-            [sys.executable, "-c", "from dpkit_core.cli import main; main()", "schema", "-"],
+            [sys.executable, "-c", "from dpkit_cli import main; main()", "schema", "-"],
             stdin=table,
             capture_output=True,
             text=True,

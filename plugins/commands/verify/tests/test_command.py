@@ -160,6 +160,7 @@ def test_a_bare_core_verifies_the_accountants_whose_sums_it_has(dpkit, release, 
     assert dpkit("verify", release).exit_code == 2
 
 
+@pytest.mark.slow
 def test_planning_again_finds_what_the_arithmetic_does_not(dpkit, release):
     code, answer = verified(dpkit, "private.json", "--replan")
     assert (code, answer["confirmed"], answer["replanned"], answer["notes"]) == (0, True, True, [])

@@ -190,6 +190,7 @@ def test_selections_of_what_one_party_has_are_refused(options: dict[str, Any]) -
 UNBOUNDED = Schema.numeric(["a", "b"], "y")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mean", "sgbdt", "winsorized_least_squares"])
 def test_parties_find_bounds_together(name: str) -> None:
     plan = compose(regressor=name, options={"regressor": OPTIONS[name]}).plan(UNBOUNDED, Budget(6.0, 1e-6))
@@ -396,6 +397,7 @@ class Late(Relay):
         return super().add(room, name, members, message)
 
 
+@pytest.mark.slow
 def test_the_others_go_on_without_a_party_and_were_charged_for_it() -> None:
     plan, server = planned("boosted_trees"), Late(NAMES, 30.0)
     ends = together(plan, thirds(), server=server, least=2)
@@ -418,6 +420,7 @@ def test_a_run_ends_with_too_few_parties_or_attempts(least: int, spare: int) -> 
     assert words in str(ends["north"])
 
 
+@pytest.mark.slow
 def test_spare_attempts_are_in_the_total_that_anyone_recomputes() -> None:
     plan, key = planned("adassp"), {name: Identity() for name in NAMES}
     agreed = plan_of(terms_of(plan, key, least=2, spare=3))
@@ -438,6 +441,7 @@ def test_no_more_attempts_are_paid_for_than_parties_can_be_missing() -> None:
     assert [terms_of(planned("adassp"), key, least=n, spare=9).spare for n in (2, 3)] == [1, 0]
 
 
+@pytest.mark.slow
 def test_a_plan_that_is_not_that_of_the_terms_is_refused() -> None:
     """Its last events would pay for attempts, whatever they cost."""
     plan, key = planned("boosted_trees"), {name: Identity() for name in NAMES}
@@ -773,6 +777,7 @@ def test_terms_that_protect_nobody_are_refused(wrong: dict[str, Any]) -> None:
         attrs.evolve(terms, **wrong)
 
 
+@pytest.mark.slow
 def test_terms_are_read_as_they_were_written(tmp_path: Path) -> None:
     terms = terms_of(planned("boosted_trees"), {name: Identity() for name in NAMES}, least=2)
     (tmp_path / "terms.toml").write_text(terms.to_toml())

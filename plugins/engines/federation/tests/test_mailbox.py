@@ -20,12 +20,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives import serialization as form
+from dpkit_cli.app import app
 from dpkit_engine_federation import Identity, MailboxTransport, NoAnswer, Relay, Terms, Void, agree, join
 from dpkit_engine_federation.mailbox import collected, delivered, replied
 from typer.testing import CliRunner
 
 from dpkit_core import Budget, Dataset, Randomness, Release, Schema, compose, verify
-from dpkit_core.cli.app import app
 from dpkit_core.errors import Declined, InvalidOption
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.ledger import Ledger
@@ -124,6 +124,7 @@ def test_parties_that_share_no_more_than_mailboxes_release_one_model(tmp_path: P
     assert np.abs(np.frombuffer(message, "<i8").astype(float)).min() > 2**48
 
 
+@pytest.mark.slow
 def test_the_command_of_the_readme_joins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     terms, keys = agreed()

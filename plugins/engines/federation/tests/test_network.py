@@ -19,13 +19,13 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
+from dpkit_cli.app import app
 from dpkit_engine_federation import GrpcTransport, Identity, Terms, agree, join, plan_of, serving
 from dpkit_engine_federation.keys import certified
 from dpkit_engine_federation.transport import NoAnswer, Void
 from typer.testing import CliRunner
 
 from dpkit_core import Budget, Dataset, Release, Schema, compose, verify
-from dpkit_core.cli.app import app
 from dpkit_core.errors import Declined, EngineFailed, InvalidOption
 from dpkit_core.files.documents import to_toml
 from dpkit_core.ledger.accounts import Account
@@ -196,6 +196,7 @@ def test_what_is_no_message_is_refused_and_the_server_stays(three: Federation) -
         assert alone == bytes(8)
 
 
+@pytest.mark.slow
 def test_a_server_needs_nothing_that_computes() -> None:
     """It imports no room of the core that has to do with records, noise or plans."""
     code = (
@@ -218,6 +219,7 @@ def invoke(*words: object) -> Any:
     return CliRunner().invoke(app, [str(word) for word in words])
 
 
+@pytest.mark.slow
 def test_terms_are_planned_from_a_plan_and_public_keys(three: Federation) -> None:
     folder = three.folder
     (folder / "schema.toml").write_text(to_toml(SCHEMA.to_document()))

@@ -183,6 +183,7 @@ def _admits_nothing(ledger, damage):
         ledger.reserve(suite.charge())
 
 
+@pytest.mark.slow
 def test_a_damaged_page_is_noticed_before_anything_is_charged(files):
     ledger = files()
     ledger.add(suite.account())

@@ -739,6 +739,22 @@ static INLINE void clipped_sums_by(int64_t n, const int32_t *values, int32_t lim
         sums[group] = parts[0][group] + parts[1][group] + parts[2][group] + parts[3][group];
 }
 
+/* Scores after the values of the leaves in one tree. */
+static INLINE void moved_by(int64_t n, const double *scores, const uint8_t *leaves, const double *values,
+                            double *moved) {
+    for (int64_t i = 0; i < n; i++) moved[i] = scores[i] + values[leaves[i]];
+}
+
+/* Differences times a factor, clipped to a limit and truncated to whole numbers. */
+static INLINE void differences_by(int64_t n, const double *of, const double *from, double factor, double limit,
+                                  int32_t *steps) {
+    for (int64_t i = 0; i < n; i++) {
+        double step = (of[i] - from[i]) * factor;
+        step = step > -limit ? step : -limit;
+        steps[i] = (int32_t)(step < limit ? step : limit);
+    }
+}
+
 /* Adds the values of the leaves in one tree after another, in this order, which rounding depends on. */
 static INLINE void add_trees_by(int64_t n, int64_t stride, const uint8_t *codes, int64_t trees, int64_t depth,
                                 int64_t splits, const int64_t *features, const int64_t *cuts, const double *values,
@@ -825,6 +841,11 @@ CHOOSE(complete,
 CHOOSE(clipped_sums,
        (int64_t n, const int32_t *values, int64_t limit, const uint8_t *groups, int64_t count, int64_t *sums),
        (n, values, (int32_t)limit, groups, count, sums))
+CHOOSE(moved, (int64_t n, const double *scores, const uint8_t *leaves, const double *values, double *moved),
+       (n, scores, leaves, values, moved))
+CHOOSE(differences,
+       (int64_t n, const double *of, const double *from, double factor, double limit, int32_t *steps),
+       (n, of, from, factor, limit, steps))
 CHOOSE(add_trees,
        (int64_t n, int64_t stride, const uint8_t *codes, int64_t trees, int64_t depth, int64_t splits,
         const int64_t *features, const int64_t *cuts, const double *values, double *total),

@@ -69,6 +69,8 @@ SIGNATURES = {
     "dpkit_complete": "iipippp",
     "dpkit_left": "ippipp",
     "dpkit_clipped_sums": "ipipip",
+    "dpkit_moved": "ipppp",
+    "dpkit_differences": "ippffp",
     "dpkit_add_trees": "iipiiipppp",
     "dpkit_code": "iiiippip",
     "dpkit_cells": "iipippppp",

@@ -59,6 +59,7 @@ def test_a_wrong_number_of_threads_is_refused(wrong):
         library.threads(wrong)
 
 
+@pytest.mark.slow
 def test_wrong_variables_stop_the_import_before_anything_is_spent():
     for name in ("DPKIT_THREADS", "DPKIT_KERNELS"):
         done = subprocess.run(

@@ -350,6 +350,7 @@ def noisy_model(rng, *, dummies=5, numbers=20, trees=300, depth=3, leaf=0.5, lin
     return TreesModel(names, "oblivious", splits, leaves, noise=noise)
 
 
+@pytest.mark.slow
 def test_noise_alone_has_the_moments_that_are_said_and_stays_below_its_threshold():
     rng = np.random.default_rng(0)
     ratios, above = {"n": [], "c": []}, 0

@@ -135,6 +135,7 @@ def test_labels_out_of_reach_are_followed_by_one_clipped_residual_a_round():
     assert root.intercept == pytest.approx(1 + 2**-0.5 + 3**-0.5 + 1 / 2, rel=1e-3)
 
 
+@pytest.mark.slow
 @RELATIONS
 def test_gradients_reach_their_sensitivity_and_never_pass_it(relation):
     rng = np.random.default_rng(5)

@@ -181,6 +181,7 @@ def test_sensitivities_are_reached_and_never_passed(relation: Neighboring, bound
     assert {step: ratio for step, ratio in largest.items() if ratio < least[step]} == {}
 
 
+@pytest.mark.slow
 @RELATIONS
 def test_categories_add_to_the_start_what_is_claimed_and_never_more(relation: Neighboring) -> None:
     columns = [Column(name, "categorical", categories=("a", "b", "c")) for name in ("c", "d")]
@@ -266,6 +267,7 @@ def counts(relation: Neighboring = AR, *, bounds: bool, d: int = 2) -> Schema:
     return Schema.numeric(names, "y", known, relation)
 
 
+@pytest.mark.slow
 @RELATIONS
 @pytest.mark.parametrize("bounds", [True, False], ids=["bounds", "no-bounds"])
 def test_sensitivities_of_counts_are_reached_and_never_passed(relation: Neighboring, bounds: bool) -> None:
@@ -384,6 +386,7 @@ def classes(relation: Neighboring = AR, k: int = 3) -> Schema:
     return Schema((Column("x", lower=-1, upper=1),), Column("y", "categorical", categories=names), relation)
 
 
+@pytest.mark.slow
 @RELATIONS
 def test_sensitivities_of_classes_are_reached_and_never_passed(relation: Neighboring) -> None:
     """Forty records make one class of three as good as certain, and the next is of another, or of none."""
@@ -681,6 +684,7 @@ def test_targets_on_both_sides_of_0_are_learned_from_few_records(seed: int) -> N
     assert r_squared(y, release.predict(X)) > 0.3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_noise_alone_costs_little(seed: int) -> None:
     """The rule travels as far as signal is worth; where there is none, it is about a tenth too far."""
@@ -696,6 +700,7 @@ def test_too_few_records_for_the_target_are_an_honest_refusal() -> None:
     assert "where the target lies" in str(release.refusal)
 
 
+@pytest.mark.slow
 def test_a_category_is_predicted_by_its_probability() -> None:
     rng = np.random.default_rng(3)
     X = rng.uniform(-1, 1, (6000, 3))
@@ -846,6 +851,7 @@ def test_logistic_residuals_are_label_less_probability() -> None:
     assert loss.residuals(targets, moved).tolist()[:2] == [STEPS // 2, -3 * STEPS // 4]
 
 
+@pytest.mark.slow
 def test_without_noise_the_line_is_that_of_least_squares() -> None:
     rng = np.random.default_rng(4)
     X = rng.uniform(-0.5, 0.5, (500, 3))

@@ -153,6 +153,7 @@ def test_leaf_clipping_halves_the_noise_of_late_trees():
     assert math.isclose(2 * 0.1**2, 0.02)
 
 
+@pytest.mark.slow
 def test_more_trees_than_clips_that_floats_can_tell_apart():
     data = Dataset.from_arrays(np.zeros((30, 2)), np.zeros(30), SCHEMA)
     plan = compose(regressor=DpboostRegressor(trees=400, depth=1, learning_rate=0.9)).plan(

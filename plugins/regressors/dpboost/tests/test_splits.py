@@ -49,6 +49,7 @@ def test_buckets_are_all_candidates_with_their_gains(ridge, monkeypatch):
         assert every == pytest.approx(gains(cells, whole / UNITS, ridge, 16), abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("neighboring", "attained"), [(ADD_REMOVE, 3.7), (REPLACE, 7.2)])
 def test_the_range_of_moves_is_nearly_reached_and_not_passed(neighboring, attained):
     rng = np.random.default_rng(1)

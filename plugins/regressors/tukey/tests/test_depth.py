@@ -126,6 +126,7 @@ def test_sums_of_weights_match_an_independent_implementation(k, log_lhs):
     assert log_weight[4 + k] == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("eta", [0.5, 0.25])
 def test_draws_have_the_depths_of_an_independent_implementation(eta):
     # 6 degrees of freedom, false alarm 1e-6. The published code drew one depth deeper: nothing at depth 6.
@@ -139,6 +140,7 @@ def test_draws_have_the_depths_of_an_independent_implementation(eta):
     assert chdtrc(6, ((observed - expected) ** 2 / expected).sum()) > 1e-6
 
 
+@pytest.mark.slow
 def test_the_coordinate_at_the_drawn_depth_is_chosen_with_the_right_probability():
     # The published code measured the coordinates behind the chosen one too small and had 0.456 here. The
     # allowance is 5 standard errors, false alarm 1e-6.
@@ -169,6 +171,7 @@ def test_the_exact_law_is_exponential_in_depth_on_every_grid_point():
         )
 
 
+@pytest.mark.slow
 def test_points_are_drawn_from_that_law():
     # Chi-square over the grid points of a small world in two dimensions, false alarm 1e-6.
     rng = np.random.default_rng(2)

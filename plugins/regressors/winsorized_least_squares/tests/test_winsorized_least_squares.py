@@ -170,6 +170,7 @@ def test_no_row_of_the_matrix_is_longer_than_its_norm(relation, monkeypatch):
     assert 0.999 * norm < longest <= norm * (1 + 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("center", [1e6, -(2.0**20), 2010.3])
 def test_columns_and_targets_that_hardly_move_for_their_size_are_found(center):
     """Fences as wide as a thousandth of the column let noise of that width speak: R^2 was below -1."""
@@ -230,6 +231,7 @@ def test_five_hundred_records_are_never_much_worse_than_their_mean(seed):
     assert isinstance(outcome, Refusal) or r2(outcome, X, y) > -0.1
 
 
+@pytest.mark.slow
 def test_with_public_bounds_of_the_target_it_never_refuses():
     X = np.zeros((2, 3))
     for seed in range(20):
@@ -564,7 +566,8 @@ def gradient(rows, settings, line):
     """Return the gradient over rows (1, u, t) and its declared sensitivity."""
     public = Schema.numeric([f"v{j}" for j in range(rows.shape[1])], "y")
     spy = Spy(clip=24)
-    records = Dataset.from_arrays(rows, np.zeros(len(rows)), public)
+    data = Dataset.from_arrays(rows, np.zeros(len(rows)), public)
+    records = data.keep(lambda block: module.Rows(block.X))
     module._refitted(records, 100.0 * np.eye(rows.shape[1]), line, settings, spy)
     return spy.given[0]
 
@@ -639,6 +642,7 @@ def test_noise_alone_hardly_ever_makes_slopes_or_level_certain():
     assert line(np.zeros(4), 0.01, weights).has_certain_level(1.0)
 
 
+@pytest.mark.slow
 def test_what_later_steps_make_of_noise_is_no_evidence(monkeypatch):
     # Columns that resemble each other, covariances drowned in noise: steps overshoot along what they share.
     find_target_between(Fences(0.0, 1e12), monkeypatch)
@@ -689,6 +693,7 @@ def test_refits_between_fences_that_are_far_too_wide_do_not_speak(monkeypatch, w
     assert -0.01 < r2(model, X, y) < 0.01
 
 
+@pytest.mark.slow
 def test_refits_see_what_is_hidden_from_the_matrix_between_fences_that_are_too_wide(monkeypatch):
     find_target_between(Fences(0.0, 1e3), monkeypatch)
     X, y = many(4000)
@@ -701,6 +706,7 @@ def test_refits_see_what_is_hidden_from_the_matrix_between_fences_that_are_too_w
     assert np.median(fitted(3)) > 0.5  # in three runs of four the slopes are certain
 
 
+@pytest.mark.slow
 def test_noise_after_refits_is_about_as_foretold():
     k, n = 10, 4000
     names = [f"x{j}" for j in range(k)]
@@ -714,6 +720,7 @@ def test_noise_after_refits_is_about_as_foretold():
     assert 0.3 * expected < np.std(slopes, axis=0).mean() < 2 * expected
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not dpkit_kernels.COMPILED, reason="no kernels were compiled")
 @pytest.mark.parametrize(("n", "d"), [(1, 2), (1030, 3), (5, 256), (5, 257)])
 def test_kernels_add_up_along_rows_as_numpy_does(n, d, monkeypatch):

@@ -159,6 +159,7 @@ def columns(draw):
     return X * rng.choice([1.0, 1e-300, 1e200], d) + rng.choice([0.0, 1e9], d)
 
 
+@pytest.mark.slow
 @needs_kernels
 @settings(max_examples=60, deadline=None)
 @given(columns(), st.sampled_from([1, 2, 5]))
@@ -184,6 +185,7 @@ def test_columns_in_several_blocks_get_their_own_scores():
     np.testing.assert_allclose(scores(X, np.arange(n)), expected, rtol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=needs_kernels)])
 def test_counts_are_exact_over_four_merges_and_beyond_32_bits(compiled, monkeypatch):
     if not compiled:

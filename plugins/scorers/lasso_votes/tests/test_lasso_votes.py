@@ -118,6 +118,7 @@ def dealt(records, groups=4, salt=0):
 records = st.lists(st.tuples(*[st.integers(0, 2).map(float)] * 3), min_size=1, max_size=12)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(records, st.integers(1, 5), st.randoms())
 def test_one_record_more_changes_one_group(table, groups, random):
@@ -256,6 +257,7 @@ def test_a_vote_that_passes_from_one_feature_to_another_moves_their_counts_two_a
     assert (prepared(scorer, joined, facts) - before).tolist() == [1, -1]
 
 
+@pytest.mark.slow
 def test_a_replaced_record_changes_one_group_that_is_drawn_and_two_by_content():
     # Each record is a group of its own, or nearly, and votes for the one feature that it has.
     facts, furthest = schema(2, RO), 0.0

@@ -91,6 +91,7 @@ def tables(draw):
     return table[:, :d], table[:, d]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(tables(), st.sampled_from(PENALTIES), st.data())
 def test_scores_agree_with_comparing_all_pairs(table, penalty, data):

@@ -98,6 +98,7 @@ def test_conforms_by_magnitudes(check):
     check()
 
 
+@pytest.mark.slow
 def test_two_scores_are_ranked_with_the_probability_of_their_gap():
     gap, budget, runs = 3.0, Budget(3.0, 1e-3), 3000
     counts, deviation, _ = run([gap, 0.0], Sensitivity.general(1.0, AR), runs, budget)

@@ -92,11 +92,13 @@ def test_seven_scores_at_length(k):
     assert chi_square(select(values, k, 4.0, 15_000), law(values, k, 4.0)) > FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_another_epsilon_would_be_noticed():
     values, k = SCORES["distinct"]
     assert chi_square(select(values, k, 3.0, 2000), law(np.array(values), k, 1.5)) < FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_scores_that_move_in_one_direction_get_half_the_noise():
     values, k = SCORES["distinct"]
     counts = select(values, k, 3.0, 2000, sensitivity=MONOTONE)

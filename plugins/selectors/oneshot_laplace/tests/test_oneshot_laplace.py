@@ -148,6 +148,7 @@ def neighbors(rng, d, r, count):
         yield scores, scores + rng.choice([0.0, r], size=d)
 
 
+@pytest.mark.slow
 def test_a_whole_round_is_pure_and_uses_all_of_it():
     rng = np.random.default_rng(0)
     for d, k, r in [(4, 1, 0.4), (4, 2, 0.3)]:
@@ -159,6 +160,7 @@ def test_a_whole_round_is_pure_and_uses_all_of_it():
         assert 0.8 * k * r < worst <= k * r * (1 + 1e-4)
 
 
+@pytest.mark.slow
 def test_each_pick_is_one_selection_of_the_claimed_range_and_not_of_half_of_it():
     rng, r, order = np.random.default_rng(1), 0.3, 2.0
     for d, k in [(4, 1), (5, 2)]:

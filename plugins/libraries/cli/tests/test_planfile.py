@@ -5,11 +5,11 @@ import tomllib
 
 import attrs
 import pytest
+from dpkit_cli.planfile import plan_document, read_plan, write_plan
 
 from dpkit_core import Budget, Column, LinearModel, Neighboring, Schema, StagePlan, compose
 from dpkit_core.errors import InvalidRelease, UnknownName
 from dpkit_core.files.documents import to_toml
-from dpkit_core.pipeline.planfile import plan_document, read_plan, write_plan
 from dpkit_core.privacy import events
 
 SCHEMA = Schema(
@@ -62,6 +62,7 @@ def plan(constant):
     return pipeline.plan(SCHEMA, Budget(0.7, 1e-7))
 
 
+@pytest.mark.slow
 def test_a_plan_comes_back_equal(plan, tmp_path):
     write_plan(plan, tmp_path / "plan.toml")
     again = read_plan(tmp_path / "plan.toml")
