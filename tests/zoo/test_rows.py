@@ -9,7 +9,7 @@ import json
 import attrs
 import pytest
 from dpkit_check import CheckFailed, checks_for, kind_of, run_checks
-from dpkit_check.attacks import samples
+from dpkit_check.attacks import digits, samples
 from dpkit_check.attacks.branches import draws_keep_the_law
 from dpkit_check.cases.regressors import served
 from dpkit_check.recipes import TABLES
@@ -127,6 +127,14 @@ WITH_TABLES = {
     "check_own_noise_is_paid_for",
 }
 
+#: Of each attack and kind of part, the row whose witness is tried again: of others it would show the same.
+AGAIN = {
+    (row.found_by, kind_of(row.part)): row
+    for effort in ("slow", "default")
+    for row in reversed(LIES)
+    if row.effort == effort
+}
+
 #: Found by the law of lists between two scores, which a witness holds, or by an audit of two tables; chances
 #: in tails have none.
 SAMPLED = {
@@ -167,6 +175,7 @@ def test_the_attack_finds_the_lie(row, monkeypatch):
         # What so few runs find, the kit's own number does.
         monkeypatch.setattr(samples, "SCREENING", ((12, 8), (60, 2)))
         monkeypatch.setattr(samples, "RUNS", 500)
+        monkeypatch.setattr(digits, "RUNS", 800)
     report = checked(row.part, [check])
     assert not report.ok, report.statement
     if row.effort == "exhaustive":
@@ -174,7 +183,7 @@ def test_the_attack_finds_the_lie(row, monkeypatch):
     (found,) = report.results
     tables = check in WITH_TABLES and report.kind != "accountant"
     assert (found.scene is not None) is (tables or row.name in SAMPLED)
-    if found.scene is not None:
+    if found.scene is not None and AGAIN[check, report.kind] is row:
         again = checked(row.part, [check], {check: json.loads(json.dumps(found.scene))})
         assert not again.ok, again.statement
         assert again.results[0].scene == found.scene
