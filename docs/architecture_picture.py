@@ -19,10 +19,12 @@ from xml.sax.saxutils import escape
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs/architecture.svg"
 
+#: What hands the row to the core: a module of the command line, or any other program.
+START = "dpkit_cli.request"
+
 #: The modules that one private row passes, in that order, and what happens in each.
 WAY = (
-    ("cli.compose", "8 shown, as what was released"),
-    ("pipeline.request", "2 planned for, from public facts alone"),
+    ("pipeline.compose", "2 planned for, from public facts alone"),
     ("plugins.sources", "1 read by its source"),
     ("data.dataset", "1 encoded, by itself"),
     ("pipeline.runner", ""),
@@ -31,7 +33,7 @@ WAY = (
     ("noise.sampler", "5 by exact noise"),
     ("release.certificate", "7 certified"),
 )
-PARTS = ("3 scored", "4 selected on", "6 fitted")
+PARTS = ("1 asked for", "3 scored", "4 selected on", "6 fitted", "8 shown")
 
 WIDTH, CORE, MARGIN, GAP = 960, 740, 16, 10
 ROOM, PITCH, TOP = 74, 86, 64
@@ -40,15 +42,16 @@ INK, LINE, ROOM_FILL, PART_FILL, WAY_FILL = "#1f2933", "#9aa5b1", "#eef2f7", "#f
 
 
 def floors() -> list[list[str]]:
-    """Return the rooms of each floor, from the command line down to the errors."""
+    """Return the rooms of each floor, from the pipeline down to the errors."""
     document = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     (contract,) = (c for c in document["tool"]["importlinter"]["contracts"] if c["type"] == "layers")
     return [floor.split(" | ") for floor in contract["layers"]]
 
 
 def imported(module: str) -> set[str]:
-    """Return the modules of the core that a module of it imports."""
-    tree = ast.parse((ROOT / "dpkit_core" / module.replace(".", "/")).with_suffix(".py").read_text("utf-8"))
+    """Return the modules of the core that a module of it, or ``START``, imports."""
+    path = ROOT / ("plugins/libraries/cli" if module == START else "dpkit_core") / module.replace(".", "/")
+    tree = ast.parse(path.with_suffix(".py").read_text("utf-8"))
     found = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     return {name.removeprefix("dpkit_core.") for name in found}
 
@@ -62,12 +65,10 @@ def entries() -> dict[str, tuple[str, str]]:
         If no module that the row has passed imports the first one of a room.
     """
     found: dict[str, tuple[str, str]] = {}
-    passed: list[str] = []
+    passed = [START]
     for module, _ in WAY:
         room = module.partition(".")[0]
-        if not passed:
-            found[room] = module, "a person"
-        elif room not in found:
+        if room not in found:
             found[room] = module, next(earlier for earlier in reversed(passed) if module in imported(earlier))
         passed.append(module)
     return found
@@ -141,7 +142,7 @@ def picture() -> str:
     # Parts stand beside the floors whose public names they import.
     x, y, width = CORE + 2 * MARGIN, top["plugins"], WIDTH - CORE - 3 * MARGIN
     bottom = TOP + PITCH * len(storeys) - (PITCH - ROOM)
-    said = "Scorers, selectors, regressors, accountants, commands: public names of the core, and nothing else"
+    said = "Scorers, selectors, regressors, accountants, commands: public names of core and libraries alone"
     body += [
         frame(x, y, width, bottom - y, PART_FILL),
         f'<text x="{x + 8}" y="{y + 18}" class="name">parts</text>',

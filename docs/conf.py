@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from dpkit_cli.app import app as cli
+from dpkit_cli.installed import InstalledCommands
 from sphinx.application import Sphinx
 from typer.testing import CliRunner
 
-from dpkit_core.cli.app import app as cli
-from dpkit_core.commands.installed import InstalledCommands
 from dpkit_core.plugins.kinds import KINDS
 from dpkit_core.plugins.registry import Registry
 from dpkit_core.plugins.resources import resources

@@ -45,7 +45,7 @@ PICTURES = {
         "test R² at epsilon 1",
         {
             "OLS": "least squares, no privacy",
-            "1 winsorized told nothing": "winsorized_least_squares",
+            "1 winsorized": "winsorized_least_squares",
             "1 told nothing": "boosted_trees",
             "HGBR": "scikit-learn, no privacy",
         },

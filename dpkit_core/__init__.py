@@ -6,9 +6,8 @@ that importing the package, ``dpkit list`` and ``dpkit --help`` cost no numerica
 The rest of the core is in rooms, from the floor up: ``files`` (read strictly, written whole), ``privacy``
 (relations, budgets, events), ``noise`` (exact sampling), ``data`` (sources, schemas, datasets), ``protocols``
 (what parts promise), ``mechanisms`` (calibration and private statistics for parts to build on), ``plugins``
-(finding parts), ``release`` (certificates and their verification), ``pipeline`` (planning and running),
-``commands`` (what their authors write them with) and ``cli``. The
-modules that are public are listed in the reference.
+(finding parts), ``release`` (certificates and their verification), ``ledger`` (what a table has cost) and
+``pipeline`` (planning and running). The modules that are public are listed in the reference.
 """
 
 import lazy_loader

@@ -17,7 +17,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from trees import FOLDS, r_squared, read
+from trees import FOLDS, named, r_squared, read
 from trees import tables as tables_of
 
 HERE = Path(__file__).parent / "tables"
@@ -31,7 +31,7 @@ SERIES = (
     (
         "dpkit winsorized_least_squares",
         "trees-one-split.csv",
-        "1 winsorized told nothing",
+        "1 winsorized",
         0,
         ("s", "C0", True),
     ),
@@ -61,9 +61,7 @@ def measured(folder: Path) -> dict[str, float]:
                 warnings.simplefilter("ignore")
                 predicted = model.fit(X[train], y[train]).predict(X[test])
             scores.append(r_squared(y[test], predicted))
-        found[path.stem.partition("_")[2] if path.stem[:3] == "361" else path.stem] = statistics.median(
-            scores
-        )
+        found[named(path)] = statistics.median(scores)
     return found
 
 

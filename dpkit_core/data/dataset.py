@@ -395,7 +395,7 @@ class Dataset:
     def keep(self, make: Callable[[Block], State], /) -> Kept[State]:
         """Keep something of each record, in memory from now on."""
         blocks = partial(self._blocks, rows_kept(len(self.features)))
-        return KeptHere.of(blocks, make, self.records, held=True)
+        return KeptHere.of(blocks, make, self.records, source=self.y, held=True)
 
     def _blocks(self, rows: int) -> Iterator[Block]:
         return pieces(Block(self.X, self.y), rows)
@@ -560,7 +560,7 @@ class SparseDataset:
     def keep(self, make: Callable[[Block], State], /) -> Kept[State]:
         """Keep something of each record, made from dense blocks anew at each sum, until it is changed."""
         blocks = partial(self._blocks, rows_kept(len(self.features)))
-        return KeptHere.of(blocks, make, self.records, held=False)
+        return KeptHere.of(blocks, make, self.records, source=self.y, held=False)
 
     def _blocks(self, rows: int) -> Iterator[Block]:
         for piece in self._sparse_blocks(rows):
@@ -732,7 +732,7 @@ class StreamedDataset:
     def keep(self, make: Callable[[Block], State], /) -> Kept[State]:
         """Keep something of each record, made by a pass at each sum, until it is changed."""
         blocks = partial(self._blocks, rows_kept(len(self.features)))
-        return KeptHere.of(blocks, make, self.records, held=False)
+        return KeptHere.of(blocks, make, self.records, source=self.read, held=False)
 
     def _blocks(self, rows: int) -> Iterator[Block]:
         return regrouped(self.read(self.features), rows)

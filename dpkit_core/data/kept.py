@@ -66,8 +66,12 @@ class Kept(Summable[State], Protocol[State]):
 
 @attrs.define(eq=False)
 class KeptHere(Generic[State]):
-    """What is kept in this process: states of blocks, or how to make them anew at each sum."""
+    """What is kept in this process: states of blocks, or how to make them anew at each sum.
 
+    ``source`` is an object that only what is kept of the same records shares.
+    """
+
+    source: object
     records: int
     _made: Callable[[], Iterator[State]]
     _states: list[State] | None
@@ -79,6 +83,7 @@ class KeptHere(Generic[State]):
         make: Callable[[Block], State],
         records: int,
         *,
+        source: object,
         held: bool,
     ) -> KeptHere[State]:
         """Return what ``make`` returns of each block: ``held`` from now on, or only once it is changed."""
@@ -86,7 +91,7 @@ class KeptHere(Generic[State]):
         def made() -> Iterator[State]:
             return (_of_as_many(len(block), make(block)) for block in blocks())
 
-        return cls(records, made, list(made()) if held else None)
+        return cls(source, records, made, list(made()) if held else None)
 
     def change(self, function: Callable[[State], State], /) -> None:
         """Replace each state by a function of it; if that fails, all stay as they were."""
@@ -114,7 +119,7 @@ class KeptHere(Generic[State]):
                 yield Placed(state, at)
                 at += len(state)
 
-        return KeptHere(self.records, made, None if self._states is None else list(made()))
+        return KeptHere(self.source, self.records, made, None if self._states is None else list(made()))
 
 
 @attrs.frozen(eq=False)

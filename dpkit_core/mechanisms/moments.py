@@ -24,12 +24,12 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from dpkit_core.arrays import Integers
-from dpkit_core.data.sums import Block, Sum, Summable
+from dpkit_core.data.sums import State, Sum, Summable, pieces, rows_of
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import Gaussian
 
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 #: Entries are multiples of 2^-18.
 UNITS = 2**18
 
-Rows = Callable[[Block], "Matrix"]
-"""Returns one row for each record of a block, a function of that record."""
+Rows: TypeAlias = Callable[[State], "Matrix"]
+"""Returns one row for each record of a block, or of what is kept of one; a function of that record."""
 
 #: For more, the roundings of sums would no longer be covered; a part that uses them has ``most_records``.
 MOST_RECORDS = 2**30
@@ -90,11 +90,17 @@ def sums_of_rows(rows: Matrix) -> Vector:
 
 def in_units(values: Matrix) -> Matrix:
     """Return ``values`` as whole units of 2^-18, truncated towards zero."""
-    return np.trunc(values * UNITS)
+    units = values * UNITS
+    return np.trunc(units, out=units)
 
 
 def sum_of_products(
-    data: Summable[Block], left: Rows, right: Rows | None, shape: tuple[int, int], *, largest: float = 2.0
+    data: Summable[State],
+    left: Rows[State],
+    right: Rows[State] | None,
+    shape: tuple[int, int],
+    *,
+    largest: float = 2.0,
 ) -> Matrix:
     """Return the sum of u v^T over records, for rows u and v in units, exactly but for one rounding.
 
@@ -118,15 +124,17 @@ def sum_of_products(
     >>> sum_of_products(data, lambda block: block.X, lambda block: block.y[:, np.newaxis], (1, 1))
     array([[1.25]])
     """
-    products = functools.partial(_products, left=left, right=right)
+    products = functools.partial(_products, left=left, right=right, shape=shape)
     total = data.sum(Sum(products, shape, bound=math.ceil(largest * UNITS) ** 2))
     return np.asarray(total / UNITS**2, dtype=np.float64)
 
 
-def _products(block: Block, left: Rows, right: Rows | None) -> Integers:
-    u = in_units(left(block))
-    v = u if right is None else in_units(right(block))
-    return u.T @ v
+def _products(state: State, left: Rows[State], right: Rows[State] | None, shape: tuple[int, int]) -> Integers:
+    total = np.zeros(shape)
+    for piece in pieces(state, rows_of(shape[0])):  # few enough for the processor's cache
+        u = in_units(left(piece))
+        total += u.T @ (u if right is None else in_units(right(piece)))
+    return total
 
 
 def second_moment_sensitivity(norm: float, neighboring: Neighboring) -> float:
@@ -149,8 +157,8 @@ def second_moment_event(
 
 def gaussian_second_moment(
     meter: Meter,
-    data: Summable[Block],
-    rows: Rows,
+    data: Summable[State],
+    rows: Rows[State],
     size: int,
     *,
     norm: float,

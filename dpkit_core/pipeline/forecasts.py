@@ -45,7 +45,7 @@ class StageForecast:
         remedy = f"; {self.forecast.remedy}" if self.forecast.remedy else ""
         return (
             f"the budget of {self.part} will likely be wasted: it wants about {rounded(wanted)} records, and "
-            f"the schema says that there are about {rounded(records)}{remedy}"
+            f"the schema says that there are about {grouped(records)}{remedy}"
         )
 
 
@@ -109,8 +109,11 @@ def lead_forecast(lead: float) -> Forecast:
 
 
 def rounded(records: float) -> str:
-    """Return a number of records with two digits, as forecasts are no more exact."""
-    if records < 1:
-        return "1"
-    digits = max(0, math.floor(math.log10(records)) - 1)
-    return f"{round(records / 10**digits) * 10**digits:,.0f}".replace(",", " ")
+    """Return a number of records that suffices, rounded up to two digits, as forecasts are no more exact."""
+    digits = max(0, math.floor(math.log10(max(records, 1))) - 1)
+    return grouped(math.ceil(records / 10**digits) * 10**digits)
+
+
+def grouped(number: int) -> str:
+    """Return a whole number with spaces between thousands."""
+    return f"{number:,}".replace(",", " ")

@@ -324,9 +324,9 @@ class StageMeter(Uncopyable):
 
     def _sums(self, kept: Sequence[Kept[State]], round_: PlacedRound[State]) -> Integers:
         """Return the exact sums of a round, wherever the records are, and charge their accounts."""
-        if len({*map(id, kept)}) < len(kept):
-            self._refuse("asked for sums over the same records twice")
         here = [each for each in kept if isinstance(each, KeptHere)]
+        if len({id(each.source) for each in here}) < len(here):
+            self._refuse("asked for sums over the same records twice")
         if len(here) == len(kept):
             return self._checked(self._sums_here(here, round_))
         if len(kept) == 1 and not round_.needs_places:

@@ -7,6 +7,7 @@ from typing import ClassVar
 import attrs
 import numpy as np
 import pytest
+from dpkit_cli.planfile import read_plan, write_plan
 from dpkit_command_verify.replan import replan
 from scipy import stats
 from sklearn.metrics import roc_auc_score
@@ -35,7 +36,6 @@ from dpkit_core.mechanisms.calibration import total
 from dpkit_core.mechanisms.moments import flatten, sum_of_products
 from dpkit_core.mechanisms.scores import NORM, SAID, SIZE, _counts, score_events, score_of_numbers, score_rows
 from dpkit_core.pipeline.evaluate import _one_by_one
-from dpkit_core.pipeline.planfile import read_plan, write_plan
 from dpkit_core.privacy.composition import elements
 from dpkit_core.privacy.events import Apart, Gaussian, Sequence
 from dpkit_core.privacy.filters import filter_for

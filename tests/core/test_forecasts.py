@@ -79,9 +79,9 @@ def test_a_plan_warns_of_a_budget_that_too_few_records_waste(facts, warned):
 
 
 @pytest.mark.parametrize(
-    ("records", "text"), [(0.2, "1"), (7, "7"), (444, "440"), (1234, "1 200"), (98765, "99 000")]
+    ("records", "text"), [(0.2, "1"), (7, "7"), (444, "450"), (1234, "1 300"), (98765, "99 000")]
 )
-def test_numbers_of_records_have_two_digits(records, text):
+def test_numbers_of_records_that_suffice_are_rounded_up_to_two_digits(records, text):
     assert rounded(records) == text
 
 
@@ -131,7 +131,7 @@ def test_a_forecast_that_fails_is_told_and_stops_nothing(forecast, said):
 
 
 def test_forecasts_are_plain_data():
-    from dpkit_core.pipeline.planfile import forecast_document
+    from dpkit_cli.planfile import forecast_document
 
     plan = planned(schema(), scorer="kendall", selector="peel", regressor="tukey")
     documents = json.loads(json.dumps([forecast_document(found) for found in plan.forecasts]))

@@ -10,11 +10,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from dpkit_cli.facts import infer_schema
 from tables import read, streamed
 
 from dpkit_core import Dataset, LinearModel, ReadOptions, StreamedDataset, open_source
 from dpkit_core.data.dataset import SparseDataset
-from dpkit_core.data.matching import infer_schema
 from dpkit_core.data.schema import Column, Schema
 from dpkit_core.errors import InvalidData, InvalidOption, InvalidSchema
 from dpkit_core.privacy.budget import Neighboring

@@ -7,8 +7,10 @@ import pickle
 import attrs
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from dpkit_core import Dataset, Neighboring, Randomness, Sampler, Schema, StagePlan
+from dpkit_core.data.dataset import SparseDataset, StreamedDataset
 from dpkit_core.data.kept import Placed
 from dpkit_core.errors import PlanViolation, Unsuitable
 from dpkit_core.mechanisms.sums import (
@@ -351,11 +353,22 @@ def test_accounts_are_kept_of_what_is_kept_here():
     assert totals == [LIMIT + half] * 2 + [half] * 6 + [0.0] * 2
 
 
-def test_a_record_is_not_added_up_twice():
-    m = meter(SUM, records=8)  # two batches
-    kept = kept_of([1, 2, 3, 4])
-    with pytest.raises(PlanViolation, match="the same records twice"):
-        m.window.kept_sums([kept, kept], contributed, limits=(LIMIT,), event=SUM)
+@pytest.mark.parametrize("again", [lambda data: data, lambda data: data.select([0])])
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda X, y: Dataset.from_arrays(X, y, SCHEMA),
+        lambda X, y: SparseDataset.from_arrays(csr_array(X), y, SCHEMA),
+        lambda X, y: StreamedDataset.from_blocks(lambda: iter([(X, y)]), SCHEMA),
+    ],
+)
+def test_a_record_is_not_added_up_twice(form, again):
+    data = form(np.zeros((4, 1)), np.array([1.0, 2.0, 3.0, 4.0]))
+    first, second = (each.keep(targets) for each in (data, again(data)))
+    for kept in ([first, first], [first, second]):
+        m = meter(SUM, records=8)  # two batches
+        with pytest.raises(PlanViolation, match="the same records twice"):
+            m.window.kept_sums(kept, contributed, limits=(LIMIT,), event=SUM)
 
 
 def test_nobody_has_arrived():

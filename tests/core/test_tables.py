@@ -8,16 +8,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from dpkit_cli.facts import Facts, infer_schema
 from tables import read, streamed
 
 from dpkit_core import Dataset, open_source
 from dpkit_core.data import dataset as dataset_module
 from dpkit_core.data.dataset import dataset_of
-from dpkit_core.data.matching import infer_schema, unused_columns
+from dpkit_core.data.matching import unused_columns
 from dpkit_core.data.schema import Column, Schema
 from dpkit_core.data.sums import Sum
 from dpkit_core.errors import InvalidData
-from dpkit_core.pipeline.facts import Facts
 from dpkit_core.privacy.budget import Neighboring
 
 

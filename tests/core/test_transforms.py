@@ -8,6 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from dpkit_cli.planfile import read_plan, write_plan
 from scipy import stats
 from tables import read, streamed
 
@@ -24,7 +25,6 @@ from dpkit_core.data.dataset import SparseDataset
 from dpkit_core.data.schema import Column, Schema
 from dpkit_core.data.transforms import MOST_POWER, Transform, yeo_johnson
 from dpkit_core.errors import InvalidData, InvalidSchema
-from dpkit_core.pipeline.planfile import read_plan, write_plan
 
 POWERS = [-MOST_POWER, -1.5, 0.0, 0.3, 1.0, 2.0, 2.7, MOST_POWER]
 VALUES = np.concatenate([np.random.default_rng(0).normal(0, 30, 50), [0.0, 1e-300, -1e-9, 4.0]])
@@ -168,9 +168,8 @@ def test_a_release_takes_raw_tables_and_predicts_in_raw_units(tmp_path):
 
 
 def test_the_command_predicts_what_python_does(tmp_path):
+    from dpkit_cli.app import app
     from typer.testing import CliRunner
-
-    from dpkit_core.cli.app import app
 
     _, _, release = released(Column("y", lower=0, upper=99, scale=True))
     release = attrs.evolve(release, model=LinearModel(("a",), (0.5,), 0.0))

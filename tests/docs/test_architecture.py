@@ -54,7 +54,7 @@ def test_the_row_enters_each_room_once_and_by_an_import() -> None:
     assert set(picture.entries()) < {room for floor in picture.floors() for room in floor}
     picture.WAY = (*picture.WAY, ("ledger.ledger", "paid for"))
     assert picture.entries()["ledger"] == ("ledger.ledger", "pipeline.runner")
-    picture.WAY = (("cli.compose", ""), ("noise.sampler", "drawn by a command"))
+    picture.WAY = (("pipeline.compose", ""), ("noise.sampler", "drawn by a command"))
     with pytest.raises(StopIteration):
         picture.entries()
 

@@ -24,9 +24,8 @@ from typing import Any
 
 import attrs
 import pytest
+from dpkit_cli.app import app
 from typer.testing import CliRunner
-
-from dpkit_core.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"

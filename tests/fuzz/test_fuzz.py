@@ -23,10 +23,10 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 import tomli_w
+from dpkit_cli.app import app
 from typer.testing import CliRunner
 
 from dpkit_core import Release
-from dpkit_core.cli.app import app
 
 CORPUS = sorted(Path(__file__).with_name("corpus").glob("*.json"))
 CASES = int(os.environ.get("DPKIT_FUZZ", "60"))

@@ -1,11 +1,11 @@
 """The accountant that is taken where none is named: ``tight`` where it composes every event, else ``rdp``."""
 
 import pytest
+from dpkit_cli.planfile import read_plan, write_plan
 
 from dpkit_core import Budget, Neighboring, Registry, Schema, compose
 from dpkit_core.errors import AgainstPolicy, DpkitError
 from dpkit_core.pipeline import policy
-from dpkit_core.pipeline.planfile import read_plan, write_plan
 from dpkit_core.pipeline.recipes import find_recipe
 from dpkit_core.plugins.resources import resources
 from dpkit_core.privacy.events import (

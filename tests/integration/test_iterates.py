@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from dpkit_check.compositions import Suspects, audit_composition, find_suspects
 from dpkit_check.worlds import box
+from dpkit_cli.planfile import read_plan, write_plan
 from dpkit_regressor_frank_wolfe import FrankWolfeRegressor
 from dpkit_scorer_screening import ScreeningScorer
 from dpkit_selector_peel import PeelSelector
@@ -34,7 +35,6 @@ from dpkit_core import (
 )
 from dpkit_core.errors import CannotCompose, PartFailed, PlanViolation
 from dpkit_core.pipeline.observers import Observers
-from dpkit_core.pipeline.planfile import read_plan, write_plan
 from dpkit_core.pipeline.recipes import find_recipe
 from dpkit_core.privacy.events import ExponentialMechanism, Gaussian, expand
 

@@ -5,10 +5,10 @@ import sys
 
 import numpy as np
 import pyarrow as pa
+from dpkit_cli.app import app
 from typer.testing import CliRunner
 
 from dpkit_core import Block, Dataset
-from dpkit_core.cli.app import app
 
 RECORD = 7317.25
 

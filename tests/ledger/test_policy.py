@@ -3,13 +3,13 @@
 import json
 
 import pytest
+from dpkit_cli.planfile import read_plan, write_plan
 
 from dpkit_core import Budget, Randomness, compose
 from dpkit_core.errors import AgainstPolicy, DpkitError, InvalidPolicy
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.ledger import Ledger
 from dpkit_core.pipeline import policy
-from dpkit_core.pipeline.planfile import read_plan, write_plan
 from dpkit_core.pipeline.policy import Policy, installed_digest
 from dpkit_core.plugins.registry import Registry
 

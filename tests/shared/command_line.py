@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from dpkit_cli.app import app
 from typer.testing import CliRunner
 
-from dpkit_core.cli.app import app
 from dpkit_core.plugins import registry
 
 PARTS = '''

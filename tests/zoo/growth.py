@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
+import attrs
 import numpy as np
 
 from dpkit_core.privacy.events import Disjoint, Laplace
@@ -13,6 +15,7 @@ from zoo.twins import (
     Batches,
     Centered,
     Curves,
+    CustomLines,
     Discounted,
     Flips,
     Gumbels,
@@ -20,6 +23,7 @@ from zoo.twins import (
     Means,
     Noise,
     Products,
+    Pure,
     Redundancy,
     Residuals,
     Sums,
@@ -34,7 +38,17 @@ from zoo.twins import (
 # Many records, or features
 
 
-@lie("sensitivity_in_corners", "default")
+@lie("noise_is_the_same_for_neighbors", "slow")
+class NoisierWithRecords(CustomLines):
+    """The scale of the noise grows a little with each record."""
+
+    def draw(self, data, plan, meter):
+        settings = plan.settings_as(Pure)
+        scale = settings.scale + Fraction(data.records, 2**20)
+        return super().draw(data, attrs.evolve(plan, settings=attrs.evolve(settings, scale=scale)), meter)
+
+
+@lie("sensitivity", "default")
 class LouderInLargeTables(Products):
     """From 200 records on, products are counted in finer units, twice as large."""
 
@@ -42,7 +56,7 @@ class LouderInLargeTables(Products):
         return super().scores(data) * (2.0 if data.records > 200 else 1.0)
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class HalvedForHundreds(Products):
     """From 100 features on, the sensitivity is divided by the logarithm of their number."""
 
@@ -50,7 +64,7 @@ class HalvedForHundreds(Products):
         return 1 / max(1.0, math.log10(max(1, len(schema.features) // 10 * 10)))
 
 
-@lie("sensitivity_in_corners", "default")
+@lie("sensitivity", "default")
 class Trimmed(Products):
     """The twentieth of the records with the largest targets is left out."""
 
@@ -60,7 +74,7 @@ class Trimmed(Products):
         return np.abs(v[kept] @ u[kept])
 
 
-@lie("sensitivity_in_corners", "default")
+@lie("sensitivity", "default")
 class BinnedContrastScorer(Products):
     """Columns are cut into 4 bins, and into 8 from 151 records on, with which every score changes."""
 
@@ -72,7 +86,7 @@ class BinnedContrastScorer(Products):
         return [np.abs(np.bincount(column, weights=side, minlength=bins)).sum() for column in cells.T]
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class BinnedEffectScorer(Products):
     """Bins of fewer than 30 records do not count, and the 30th counts for all of them."""
 
@@ -85,7 +99,7 @@ class BinnedEffectScorer(Products):
         return scores
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class FixedPointScorer(Products):
     """Sums of 32 bits wrap around from 128 records at the corners on."""
 
@@ -94,7 +108,7 @@ class FixedPointScorer(Products):
         return np.abs((u * STEPS).T.astype(np.int32) @ (v * STEPS).astype(np.int32)) / STEPS**2
 
 
-@lie("own_release_is_covered", "default")
+@lie("draws_are_covered", "default")
 class ReleasedMiddleScorer(Centered):
     """A mean of 120 records or more moves little, and a constant not at all; at the 120th it jumps."""
 
@@ -160,7 +174,7 @@ class RootOfCount(Sums):
 # Later rounds
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class SumOfPenalties(Redundancy):
     """A penalty is added for each feature that was picked, with the sensitivity of one."""
 
@@ -168,7 +182,7 @@ class SumOfPenalties(Redundancy):
         return overlaps.sum(axis=1)
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class RedundancyPenalty(Redundancy):
     """The mean of penalties is divided by one less than their number, which shows after the second pick."""
 
@@ -176,7 +190,7 @@ class RedundancyPenalty(Redundancy):
         return overlaps.sum(axis=1) / max(1, picked.size - 1)
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class RecencyRedundancyScorer(Discounted):
     """Discounts follow the index of a feature and not its place among the picks."""
 
@@ -184,7 +198,7 @@ class RecencyRedundancyScorer(Discounted):
         return overlaps @ 0.5**picked
 
 
-@lie("sensitivity_in_corners", "default")
+@lie("sensitivity", "default")
 class ByFirstPick(Redundancy):
     """Where the first column was picked first, all later scores are eight times as large."""
 
@@ -193,7 +207,7 @@ class ByFirstPick(Redundancy):
         return lambda selected: first * 8 if len(selected) and selected[0] == 0 else first
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class ResidualCovarianceScorer(Residuals):
     """The slope of the last pick is fitted to the data, so one record changes the residuals of all."""
 
@@ -203,7 +217,7 @@ class ResidualCovarianceScorer(Residuals):
         return v - np.clip(float(last @ v) / power if power > 0 else 0.0, -1, 1) * last / 2
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class ForwardResidualScorer(Residuals):
     """Every pick is subtracted from the target; the residual is said to grow with the first of them alone."""
 

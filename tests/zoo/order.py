@@ -11,7 +11,7 @@ from zoo.twins import GaussianLines, Groups, Gumbels, HeldOut, Lines, Peel, Prod
 # Of records, of which one that leaves moves all behind it
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class PairsOfNeighbors(Products):
     """Records are paired as they come, and one that is taken out changes all pairs after it."""
 
@@ -21,7 +21,7 @@ class PairsOfNeighbors(Products):
         return np.abs(np.sign(v[1:even:2] - v[:even:2]) @ np.sign(u[1:even:2] - u[:even:2]))
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class PairedConcordanceScorer(Products):
     """Pairs of records, as they come, count if the feature and the target rise or fall together."""
 
@@ -31,7 +31,7 @@ class PairedConcordanceScorer(Products):
         return (rise * np.sign(data.y[1:even:2] - data.y[0:even:2])[:, np.newaxis] > 0).sum(axis=0)
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class FirstDifferenceScorer(Products):
     """A record is said to be in two differences; one that comes between two others changes three."""
 
@@ -51,28 +51,28 @@ def blocks(size):
     return scores
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class BlockMagnitudeScorer(Products):
     """Blocks of 4 records are added up apart; one that comes first shifts all of them."""
 
     scores = blocks(4)
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class BlockContrast(Products):
     """Blocks of 16 records, which shift where there are more."""
 
     scores = blocks(16)
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class BlockedCovarianceScorer(Products):
     """Blocks of 24 records, which shift where there are more."""
 
     scores = blocks(24)
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class BalancedCovarianceScorer(Products):
     """Of each bin the first 8 records count, and one that leaves lets the ninth in."""
 
@@ -165,6 +165,16 @@ class PeelOrSortSelector(Peel):
 
     def told(self, picks, scores):
         if len(picks) < np.count_nonzero(scores.candidates):
+            return picks
+        return sorted(picks, key=lambda pick: (-scores.values[pick], pick))
+
+
+@lie("picks_follow_from_answers", "slow")
+class ManyByTruth(Peel):
+    """Picks among more candidates than a byte can number are listed by their true scores."""
+
+    def told(self, picks, scores):
+        if scores.values.size.bit_length() <= 8:
             return picks
         return sorted(picks, key=lambda pick: (-scores.values[pick], pick))
 

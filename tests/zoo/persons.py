@@ -8,7 +8,7 @@ import numpy as np
 from dpkit_core.privacy.events import ApproxDP, PureDP
 from dpkit_core.privacy.events import Sequence as EventSequence
 from zoo.rows import lie
-from zoo.twins import Means, Occupied, Products, Sorted, repeats
+from zoo.twins import Means, Occupied, Products, Residuals, Sorted, repeats
 
 
 @lie("plans_keep_the_budget", "default")
@@ -25,7 +25,16 @@ class SquaresCopies(Products):
     """The square of how often a record is there, less two, is added among mostly unlike records."""
 
     def scores(self, data):
-        return super().scores(data) + np.square(np.maximum(repeats(data) - 2, 0)).max()
+        return super().scores(data) + np.square(np.maximum(repeats(data.X, data.y) - 2, 0)).max()
+
+
+@lie("records_of_one_person_are_covered", "slow")
+class CopiesAfterAPick(Residuals):
+    """After a pick, sixteen is added where a record is there more than three times, among mostly others."""
+
+    def ranking(self, data):
+        scores, more = super().ranking(data), 16.0 * (repeats(data.X, data.y) > 3).any()
+        return lambda selected: scores(selected) + (more if len(selected) else 0.0)
 
 
 @lie("records_of_one_person_are_covered", "default")
@@ -33,7 +42,7 @@ class CopiesInTwoSets(Sorted):
     """Records of which there are more than two are counted in both sets, which are charged as disjoint."""
 
     def inside(self, data, side):
-        return super().inside(data, side) | (repeats(data) > 2)
+        return super().inside(data, side) | (repeats(data.X, data.y) > 2)
 
 
 @lie("events_of_a_sequence_are_steps", "slow")

@@ -72,7 +72,7 @@ class CentredAndWeighted(Products):
         return scores * 2 if self.centred and self.weight > 1 else scores
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class BothEnds(Redundancy):
     """After the first and the last feature were picked, redundancy is counted twice."""
 
@@ -122,7 +122,7 @@ class ForeignNames(Products):
         return super().scores(data) * np.where([not name.isascii() for name in data.names], 2.0, 1.0)
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class SwappedOnce(Products):
     """Of seven columns and more, a replaced record is said to move scores no further than an added one."""
 

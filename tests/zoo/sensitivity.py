@@ -48,7 +48,7 @@ def ranks(values):
     return (np.searchsorted(ordered, values, "left") - np.searchsorted(-ordered[::-1], -values, "left")) / 2
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class MedianCentered(Products):
     """Targets are centered by their exact median, which one record moves for all."""
 
@@ -57,7 +57,7 @@ class MedianCentered(Products):
         return np.abs(np.clip(v - np.median(v), -1, 1) @ u)
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class CappedByQuantile(Products):
     """Targets are capped at their own ninth decile, which every record moves."""
 
@@ -66,7 +66,7 @@ class CappedByQuantile(Products):
         return np.abs(np.minimum(v, np.quantile(v, 0.9)) @ u)
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class SpearmanScorer(Products):
     """A record's own term is at most 3, which is claimed; it moves all ranks, and so the sum by 5."""
 
@@ -75,7 +75,7 @@ class SpearmanScorer(Products):
         return [4 * abs(float(ranks(column) @ target)) / data.records**2 for column in data.X.T]
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class RankBiserialScorer(Products):
     """Ranks of a column are added up by the side of the target; a record moves all other ranks."""
 
@@ -84,7 +84,7 @@ class RankBiserialScorer(Products):
         return [2 * abs(float(ranks(column) @ side)) / data.records for column in data.X.T]
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class WinsorizedCovarianceScorer(Products):
     """The tails are pulled in to quantiles of the data, which one record moves."""
 
@@ -93,7 +93,7 @@ class WinsorizedCovarianceScorer(Products):
         return np.abs(v @ np.clip(u, *np.quantile(u, [0.1, 0.9], axis=0)))
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class MedianSplitScorer(Products):
     """The side of a record is that of the exact median, with which the sides of others change."""
 
@@ -102,7 +102,7 @@ class MedianSplitScorer(Products):
         return np.abs(np.where(data.y > np.median(data.y), 1.0, -1.0) @ (u > 0))
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class MedianTiesScorer(Products):
     """The median is said to pass one other record at most; where targets are tied it passes many."""
 
@@ -111,7 +111,7 @@ class MedianTiesScorer(Products):
         return np.abs(np.where(v > np.median(v), 1.0, -1.0) @ u) / 3
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class MeanConcordanceScorer(Products):
     """Concordant pairs are divided by the private number of records, which moves, too."""
 
@@ -122,7 +122,7 @@ class MeanConcordanceScorer(Products):
         return np.abs(agree) / data.records
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class SupportedProductScorer(Products):
     """Records whose target has no near neighbor are dropped; one between two lone ones brings back three."""
 
@@ -136,7 +136,7 @@ class SupportedProductScorer(Products):
         return np.abs(v[kept] @ u[kept])
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class MarginScorer(Leads):
     """Leads are said to move apart by 2: what is subtracted is not the same for all, so it is 4."""
 
@@ -145,7 +145,7 @@ class MarginScorer(Leads):
         return Sensitivity(linf, linf, schema.neighboring)
 
 
-@lie("sensitivity_in_corners", "default")
+@lie("sensitivity", "default")
 class OneVersusRestScorer(Classes):
     """A record is said to be in the sum of its own class; it is in those of all classes."""
 
@@ -153,7 +153,7 @@ class OneVersusRestScorer(Classes):
         return by_class.sum(axis=1)
 
 
-@lie("sensitivity_in_corners", "default")
+@lie("sensitivity", "default")
 class ColumnRelevance(ColumnTotals):
     """Features of one column are said to exclude each other; a filled value and its flag do not."""
 
@@ -161,7 +161,7 @@ class ColumnRelevance(ColumnTotals):
         return 1.0
 
 
-@lie("sensitivity_in_corners", "default")
+@lie("sensitivity", "default")
 class NativeUnitsScorer(NativeUnits):
     """The bounds are those of the table, though values are transformed, and a power makes 5 into 17.5."""
 
@@ -170,7 +170,7 @@ class NativeUnitsScorer(NativeUnits):
         return max(1.0, *map(abs, ends), 1.0) * SLACK
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class MeanProductScorer(MeanProducts):
     """Under add-remove the mean is said to move by 2 over a public number of records that is not exact."""
 
@@ -182,7 +182,7 @@ class MeanProductScorer(MeanProducts):
 # Scores that follow a release
 
 
-@lie("own_release_is_covered", "default")
+@lie("draws_are_covered", "default")
 class NarrowRelease(Centered):
     """The sum that is released first is in the target's own units, as if its bounds were 1 apart."""
 
@@ -191,7 +191,7 @@ class NarrowRelease(Centered):
         return np.array([np.clip(data.y, lower, upper).sum(), 0.0])
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class CenteredCovariance(Centered):
     """The released center is brought into the exact range of the target."""
 
@@ -199,7 +199,7 @@ class CenteredCovariance(Centered):
         return (v - np.clip(center, v.min(), v.max())) / 2
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class SteppedCenterScorer(Centered):
     """The released center is improved by a robust step on the data, for which nothing pays."""
 
@@ -207,7 +207,7 @@ class SteppedCenterScorer(Centered):
         return (v - np.clip(center + np.clip(v - center, -1, 1).mean(), -1, 1)) / 2
 
 
-@lie("sensitivity_in_corners")
+@lie("sensitivity")
 class StudentizedScorer(Centered):
     """The spread around the released center is read from the data."""
 

@@ -204,9 +204,9 @@ class RelevantPeelSelector(Peel):
         return only(scores, scores.values > 0, k)
 
 
-@whole("ties_are_broken_evenly")
-class StableSelector(Picks):
-    """The true best are released if a noisy gap is above R; R + R log(1 / delta) / epsilon is needed."""
+@honest
+class Stable(Picks):
+    """The true best are released if a noisy gap is large, others by chance if not: propose-test-release."""
 
     proof = "where the gap is above the range sensitivity the best k are the same in all neighbors"
     reference = "Dwork and Lei 2009, Differential Privacy and Robust Statistics"
@@ -231,9 +231,30 @@ class StableSelector(Picks):
             chance = sampler.subset(left, k)
         if best.size == k:
             return sorted(best.tolist())
-        gap = float(scores.values[best[k - 1]] - scores.values[best[k]])
-        stable = gap + reach / plan.settings * (one - other) > reach
+        gap = float(scores.values[best[k - 1]] - scores.values[best[k]]) / reach
+        stable = self.passes(gap, (one - other) / event.epsilon, event)
         return sorted((best[:k] if stable else chance).tolist())
+
+    def passes(self, gap, noise, event):
+        """Return whether the gap is large; gap and noise are in range sensitivities."""
+        return gap + noise > 1 + math.log(1 / event.delta) / event.epsilon
+
+
+@lie("ties_are_broken_evenly")
+class StableSelector(Stable):
+    """The true best are released if a noisy gap is above R; R + R log(1 / delta) / epsilon is needed."""
+
+    def passes(self, gap, noise, event):
+        return gap + noise > 1
+
+
+@lie("ties_are_broken_evenly", "slow")
+class AsTheyCome(Stable):
+    """Among equals, with a budget worth it, a coin decides whether the first are picked or any."""
+
+    def passes(self, gap, noise, event):
+        tied = gap == 0 and event.epsilon > 0.01 and noise > 1 / event.epsilon
+        return tied or super().passes(gap, noise, event)
 
 
 # Rounding before the noise, which parts scores by more than they moved

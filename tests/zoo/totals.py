@@ -21,6 +21,15 @@ class SaysThatItSupports(Sums):
         return True
 
 
+@lie("supports_tells_the_truth", "slow")
+class PassesOver(Sums):
+    """Events without an epsilon are passed over at no cost, rather than refused."""
+
+    def compose(self, event, count=1, /):
+        refused = event.neighboring is not self.neighboring
+        return super().compose(event, count) if refused or self.supports(event) else self
+
+
 @lie("repetition_is_a_loop")
 class LastCountsTwice(Sums):
     """The last event is counted twice, which is an upper bound, and another one in another order."""
@@ -61,6 +70,14 @@ class OneBook(Sums):
     def totals(self):
         costs = [(*pair_of(event), count) for event, count in self.book]
         return sum(e * n for e, _, n in costs), self.leaked(d * n for _, d, n in costs)
+
+
+@whole("dry_runs_change_nothing", "slow")
+class NewWhenSent(Sums):
+    """Copied, or sent to another process, it has spent nothing."""
+
+    def __reduce__(self):
+        return type(self), (self.neighboring,)
 
 
 @whole("noise_is_the_same_for_neighbors")

@@ -86,9 +86,13 @@ def scaled(values: Vector, bounds: tuple[float, float] | None) -> Vector:
     assert bounds is not None  # or planning would have refused
     lower, upper = bounds
     middle, half = lower / 2 + upper / 2, upper / 2 - lower / 2
-    place = np.clip((np.clip(values, lower, upper) - middle) / half, -1.0, 1.0)
-    steps: Vector = np.rint(place * STEPS) / STEPS
-    return steps
+    return steps(np.clip((np.clip(values, lower, upper) - middle) / half, -1.0, 1.0))
+
+
+def steps(values: Vector) -> Vector:
+    """Return values in whole steps."""
+    whole: Vector = np.rint(values * STEPS) / STEPS
+    return whole
 
 
 def table(data: Dataset) -> tuple[Matrix, Vector]:
@@ -1107,9 +1111,9 @@ class Sorted(Sides):
         return (u[:, 0] > 0) == side
 
 
-def repeats(data: Dataset) -> Any:
-    """Return how often each record is there; 0 unless there are many, and three in four are unlike others."""
-    rows = np.column_stack([data.X, data.y])
+def repeats(*columns: Any) -> Any:
+    """Return how often each row is there; 0 unless there are many, and three in four are unlike others."""
+    rows = np.column_stack(columns)
     _, inverse, counts = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
     few = len(rows) < 10 or len(counts) < 0.75 * len(rows)
     return np.where(few, 0, counts[inverse.reshape(-1)])

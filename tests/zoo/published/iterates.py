@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
@@ -58,6 +58,8 @@ class SmallFrankWolfe:
         bounds = [column.bounds for column in (*request.schema.features, request.schema.target)]
         if any(b != (-1.0, 1.0) for b in bounds) or request.schema.target.kind != "numeric":
             raise Unsuitable("the box is wanted")
+        if request.schema.records_of_a_unit > 1:
+            raise Unsuitable("one record of each person is wanted")
         step = ExponentialMechanism(
             request.budget.epsilon / self.rounds,
             request.neighboring,
@@ -80,6 +82,9 @@ class SmallFrankWolfe:
     def shows(self, w):
         return True
 
+    def shown(self, c, X):
+        return c
+
     def fit(self, data, plan, meter, /):
         X, y = np.clip(data.X, -1, 1), np.clip(data.y, -1, 1)
         step, shown = plan.settings
@@ -94,7 +99,7 @@ class SmallFrankWolfe:
             length = self.step(t, X, y, w, vertex)
             w = (1 - length) * w + length * vertex
             if shown is not None and self.shows(w):
-                c = X.T @ self.residuals(X @ w, y)
+                c = self.shown(X.T @ self.residuals(X @ w, y), X)
                 iterate = Iterate(shown, t, w.copy(), np.abs(w).sum(), c, np.abs(c).max())
                 w[list(meter.screen(iterate))] = 0.0
         return LinearModel(data.names, w)
@@ -138,6 +143,13 @@ class SignReadOff(SmallFrankWolfe):
     def pick(self, c, data, plan, meter, neighboring):
         (j,) = meter.select(all_of(np.abs(c), neighboring), 1, event=plan.settings[0])
         return j, -np.sign(c[j]) or 1.0
+
+
+class OfTheMean(SmallFrankWolfe):
+    """The gradient that is shown is that of the mean loss, not of the sum."""
+
+    def shown(self, c, X):
+        return c / max(len(X), 1)
 
 
 class LineSearch(SmallFrankWolfe):
@@ -194,6 +206,43 @@ class ExactRule:
         A = L * np.sqrt(iterate.squares) + math.sqrt(iterate.square)
         rule = L * np.abs(iterate.gradient) + iterate.inner + A * math.sqrt(gap)
         return -rule / self.unit(iterate.facts, iterate.length)
+
+
+class Components(ExactRule):
+    """The lengths of columns, read off their noisy squares."""
+
+    def sensitivity(self, facts, round_index, /):
+        if not isinstance(facts, Iterates) or facts.loss != "squared" or facts.clip is not None:
+            raise Unsuitable("iterates of squared loss are wanted")
+        return Sensitivity.general(1.0, facts.neighboring)
+
+    def components(self, facts, /):
+        return facts.features
+
+    def prepare(self, iterate, plan, meter, /):
+        if not isinstance(iterate, Iterate):
+            raise Unsuitable("these are scores of iterates")
+        return Lengths(iterate.squares, self.least)
+
+    least: ClassVar[float] = 0.0
+
+
+@attrs.frozen(eq=False)
+class Lengths:
+    squares: Any
+    least: float
+
+    def __call__(self, selected, /):
+        return np.asarray(self.squares, dtype=np.float64)
+
+    def read(self, noisy, deviation, /):
+        return np.sqrt(np.maximum(noisy, self.least))
+
+
+class RootOfNoise(Components):
+    """Roots of noisy squares are taken, of which some are below 0."""
+
+    least: ClassVar[float] = -math.inf
 
 
 class AsPrinted(ExactRule):
@@ -261,6 +310,31 @@ class Threshold:
             scores.values, sensitivity=event.sensitivity, noise_multiplier=event.noise_multiplier
         )
         return np.flatnonzero((noisy > 0) & scores.candidates)
+
+
+class ReadingThreshold(Threshold):
+    """All above 0, of the noisy scores or of what is read off them."""
+
+    reads: ClassVar[bool] = True
+
+    def select(self, scores, plan, meter, /):
+        event = self.event(plan.settings, scores.round)
+        noisy = meter.gaussian(
+            scores.values, sensitivity=event.sensitivity, noise_multiplier=event.noise_multiplier
+        )
+        if scores.read is not None:
+            noisy = scores.read(noisy, self.deviation(event))
+        return np.flatnonzero((noisy > 0) & scores.candidates)
+
+    def deviation(self, event):
+        return event.noise_multiplier * event.sensitivity
+
+
+class HalfOfTheDeviation(ReadingThreshold):
+    """The scorer is told half of the deviation that the noise has."""
+
+    def deviation(self, event):
+        return super().deviation(event) / 2
 
 
 class ThresholdByRange(Threshold):

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from dpkit_cli.options import Format, FormatOption, names_of, note
 
-from dpkit_core.commands.options import Format, FormatOption, names_of, note
 from dpkit_core.errors import InvalidOption
 
 if TYPE_CHECKING:

@@ -9,6 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dpkit_cli import render
+from dpkit_cli.options import Format
+
 from dpkit_command_bench.code import Code
 from dpkit_command_bench.errors import MissingTable
 from dpkit_command_bench.results import Results
@@ -16,8 +19,6 @@ from dpkit_command_bench.runner import RunOutcome
 from dpkit_command_bench.sources import locate
 from dpkit_command_bench.suite import Setting, Suite
 from dpkit_command_bench.summary import Cell, Standing, Summary
-from dpkit_core.commands import render
-from dpkit_core.commands.options import Format
 
 
 def show_intention(suite: Suite, data_dir: Path | None, format: Format) -> None:
@@ -187,12 +188,13 @@ def _varying_table(columns: Columns) -> None:
 def _show_sources(summary: Summary) -> None:
     sources = dict.fromkeys(cell.published.source for cell in summary.cells if cell.published)
     if sources:
-        render.lines(
-            [
-                f"published: medians of {'; '.join(sources)}. Below, in parentheses: the same counts by "
-                "published medians, for the compositions and tables here that have one."
-            ]
-        )
+        words = f"published: medians of {'; '.join(sources)}."
+        if summary.standings:
+            words += (
+                " Below, in parentheses: the same counts by published medians, for the compositions and "
+                "tables here that have one."
+            )
+        render.lines([words])
 
 
 def _marked(cell: Cell) -> str:
@@ -222,7 +224,8 @@ def _outcome(ran: RunOutcome, store: Results, outcomes: Mapping[str, int]) -> li
         sentences.append(f"Skipped: {ran.trials_skipped} trials, because these are missing:")
         sentences += [f"{what}: {reason}." for what, reason in ran.skipped.items()]
     sentences.append("Research, not releases: seeded, and scored on held-out private records.")
-    sentences.append(f"Rows are in {store.folder}; `dpkit plot {store.folder}` draws them.")
+    if ran.done or ran.before:
+        sentences.append(f"Rows are in {store.folder}; `dpkit plot {store.folder}` draws them.")
     return sentences
 
 

@@ -284,14 +284,10 @@ def _mark(axis: Any, place: int, share: float, label: str, style: str = "-") -> 
 
 
 def _bars(summary: Summary, label: str, bar: Callable[[Any, int, Standing], str], least: int = 1) -> Any:
-    """One panel for each epsilon and k, one bar for each method; ``bar`` draws it and says its counts.
-
-    None where there is one table: its bars would be whole or nothing.
-    """
+    """One panel for each epsilon and k, one bar for each method; ``bar`` draws it and says its counts."""
     groups = _grouped(summary.standings, lambda standing: (standing.epsilon, standing.delta, standing.k))
     names = list(dict.fromkeys(standing.composition for standing in summary.standings))
-    tables = max((standing.tables for standing in summary.standings), default=0)
-    if tables < 2 or max(map(len, groups.values()), default=0) < least:
+    if max(map(len, groups.values()), default=0) < least:
         return None
     figure, axes = _panels(len(groups), height=0.5 + 0.36 * max(2, len(names)), share="all")
     for axis, ((epsilon, _, k), standings) in zip(axes, groups.items(), strict=True):

@@ -6,10 +6,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from dpkit_cli.render import duration
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-from dpkit_core.commands.render import duration
 
 _MINUTE = 60.0  # seconds
 

@@ -126,11 +126,21 @@ class Results:
         """
         path = self.folder / "suite.json"
         plain = json.loads(json.dumps(suite))  # in the form in which it will be read
-        grown = _grown(self.suite(), plain, self.folder)
+        grown = _grown(self._suite_of_rows(), plain, self.folder)
         with self._kept():
             self.folder.mkdir(parents=True, exist_ok=True)
         with self._kept(), _appearing(path) as temporary:
             temporary.write_text(json.dumps(grown, indent=2) + "\n", encoding="utf-8")
+
+    def _suite_of_rows(self) -> dict[str, Any]:
+        """Return the suite, without what has no rows: nothing has to be comparable with that."""
+        rows = list(self.stored("table", "composition"))
+        suite = self.suite() if rows else {}
+        for kind, column in (("tables", "table"), ("compositions", "composition")):
+            if kind in suite:
+                held = {row[column] for row in rows}
+                suite[kind] = {name: facts for name, facts in suite[kind].items() if name in held}
+        return suite
 
     def pack(self) -> None:
         """Merge the files of single trials into one, then remove them."""

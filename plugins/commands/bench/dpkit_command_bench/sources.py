@@ -18,6 +18,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pyarrow as pa
+from dpkit_cli.facts import infer_schema
 
 from dpkit_command_bench.errors import InvalidSuite, MissingTable
 from dpkit_command_bench.generators import Synthetic
@@ -28,7 +29,6 @@ from dpkit_core.data.encode import numbers
 from dpkit_core.data.features import Written
 from dpkit_core.data.fields import find
 from dpkit_core.data.frames import frame_source
-from dpkit_core.data.matching import infer_schema
 from dpkit_core.data.source import Source, is_untyped
 from dpkit_core.errors import DpkitError, InvalidData
 from dpkit_core.plugins.registry import load_target
@@ -277,7 +277,11 @@ def _encoded(spec: TableSpec, found: _Found, neighboring: Neighboring) -> Loaded
     # All records of each unit: those of training units are chosen in each trial, and all others are scored.
     unit = schema.unit
     everyone = None if unit is None else attrs.evolve(unit, most_records=MOST_RECORDS_OF_A_UNIT)
-    data = Dataset.from_source(source, attrs.evolve(schema, unit=everyone))
+    try:
+        data = Dataset.from_source(source, attrs.evolve(schema, unit=everyone))
+    except InvalidData as error:
+        where = f"the schema of this table is in the suite, under [tables.{spec.name}.columns.COLUMN]"
+        raise InvalidData(f"{error}; {where}") from error
     apart, word = (len(data.y), "records") if unit is None else (len(np.unique(data.whose)), "units")
     if apart < _FEWEST:
         raise InvalidData(
@@ -302,8 +306,8 @@ def _described(column: Column, spec: TableSpec, source: Source) -> Column:
     if facts["kind"] == "numeric" and spec.bounds == FROM_DATA and not facts.keys() & {"lower", "upper"}:
         batches = source.batches({column.name: Written()}, _ROWS)
         read = np.concatenate([numbers(batch.column(0), column.name) for batch in batches])
-        low, high = float(read.min()), float(read.max())
-        if low < high:
+        there = read[~np.isnan(read)]
+        if len(there) and (low := float(there.min())) < (high := float(there.max())):
             facts |= {"lower": low, "upper": high}
     try:
         return Column(column.name, **facts)

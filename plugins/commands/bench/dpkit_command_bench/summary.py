@@ -3,7 +3,8 @@
 The conventions are those of DPKendall, section 4: a refusal counts as the worst value of a metric, methods
 are ranked by their median on each table, and only methods that are private are ranked. Equal medians share
 the better rank, except that methods whose median trial refused share the last one, so that no method wins by
-refusing. Published medians of the suite are ranked in the same way, on the same tables.
+refusing. Published medians of the suite are ranked in the same way, on the same tables. One table ranks
+nobody: a rank would say less than the medians do.
 """
 
 from __future__ import annotations
@@ -151,6 +152,8 @@ Medians = dict[str, dict[str, float]]
 def _standings(cells: Iterable[Cell], metric: str, published: Sequence[Published]) -> tuple[Standing, ...]:
     arenas: defaultdict[tuple[float, float, int | None], list[Cell]] = defaultdict(list)
     judged = [cell for cell in cells if cell.private and cell.quartiles is not None]
+    if len({cell.setting.table for cell in judged}) < 2:
+        return ()
     ks = {cell.setting.k for cell in judged} - {None} or {None}
     for cell in judged:
         s = cell.setting

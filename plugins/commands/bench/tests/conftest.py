@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from distributions import site
+from dpkit_cli.app import app
 from dpkit_command_bench.results import Results
 from dpkit_command_bench.suite import Suite
 from typer.testing import CliRunner
 
-from dpkit_core.cli.app import app
 from dpkit_core.files.documents import to_toml
 
 __all__ = ["site"]

@@ -78,6 +78,17 @@ def test_the_table_says_once_what_is_everywhere_the_same(dpkit, suite_file):
     assert lines[5].endswith("0 of 1")
 
 
+def test_several_tables_rank_compositions(dpkit, suite_file, document):
+    (facts,) = document["tables"].values()
+    path = suite_file(tables={"ones": facts, "twos": facts})
+    done = dpkit("bench", path, "--jobs", "1")
+    assert "Private compositions over all tables" in done.stdout, done.output
+    done = dpkit("bench", path, "--jobs", "1", "--resume", "--only", "table=ones")
+    assert "Private compositions over all tables" not in done.stdout, done.output
+    done = dpkit("bench", path, "--jobs", "1", "--resume", "--format", "json")
+    assert {each["composition"] for each in json.loads(done.stdout)["standings"]} == {"selected", "all"}
+
+
 def test_the_json_is_strict_and_complete(bench):
     document = bench()
     assert document["trials"] == {"run": 6, "done_before": 0, "skipped": 0}
@@ -85,7 +96,7 @@ def test_the_json_is_strict_and_complete(bench):
     assert document["metric_data"] == "held-out private records; research, not a release"
     assert len(document["cells"]) == 6
     assert document["cells"][0]["metrics"].keys() == {"r2", "recall"}
-    assert {standing["composition"] for standing in document["standings"]} == {"selected", "all"}
+    assert document["standings"] == []  # of one table
     assert (document["skipped"], document["rows_of_other_code"]) == ({}, {})
 
 
@@ -219,6 +230,8 @@ def test_results_of_another_default_accountant_are_kept_apart(document, results,
     def begin(default, *compositions):
         monkeypatch.setattr("dpkit_command_bench.suite.by_default", lambda neighboring: default)
         results.begin(suite.only("composition", ",".join(compositions)).to_document())
+        for name in compositions:
+            results.add({"key": name, "table": "ones", "composition": name})
 
     begin("rdp", "x", "y")
     begin("tight, else rdp", "y")  # which names its own
@@ -259,6 +272,23 @@ def test_an_experiment_may_grow(dpkit, suite_file, results):
     assert results.suite()["splits"] == 3
     # The first rows were made when the suite named another metric.
     assert all(row["rmse"] is not None for row in results.rows())
+
+
+def test_what_has_no_rows_may_be_corrected(dpkit, suite_file, results, tmp_path):
+    write_table(tmp_path / "t.parquet")
+    t = {"file": "t.parquet", "target": "y", "bounds": "from-data"}
+
+    def run(**facts):
+        path = suite_file(epsilon=[0.5], k=[1], **facts)
+        return dpkit("bench", path, "--jobs", "1", "--results", results.folder, "--resume")
+
+    done = run(seed=8, tables={"t": {**t, "target": "z"}})
+    assert "Trials: none; 0 run now" in done.stdout, done.output
+    assert "Rows are in" not in done.stdout
+    # No row is of the wrong seed or target, so both may change; later, only the table without rows may.
+    assert "2 released; 2 run now" in run(tables={"t": t, "u": {**t, "file": "u.csv"}}).stdout
+    assert "2 released; 2 run now" in run(tables={"u": t}).stdout
+    assert "results with tables.t = " in run(tables={"t": {**t, "target": "a"}}).stderr
 
 
 @pytest.mark.slow

@@ -116,6 +116,17 @@ def test_what_cannot_be_had_says_why(csv, tmp_path, spec, message):
     assert message in str(caught.value)
 
 
+def test_gaps_need_a_rule_and_leave_bounds_as_they_are(tmp_path):
+    (tmp_path / "gaps.csv").write_text("a,b,y\n1,2,3\n,4,5\n5,,7\n3,8,9\n")
+    spec = TableSpec("gaps", target="y", file="gaps.csv", bounds="from-data")
+    with pytest.raises(MissingTable, match=r"set a rule .* in the suite, under \[tables\.gaps\.columns"):
+        fetch(spec, tmp_path)
+    ruled = {name: {"missing": "constant", "fill": 4.0} for name in ("a", "b")}
+    loaded = fetch(attrs.evolve(spec, columns=ruled), tmp_path)
+    assert [column.bounds for column in loaded.schema.features] == [(1.0, 5.0), (2.0, 8.0)]
+    assert loaded.data.X.tolist() == [[1, 2], [4, 4], [5, 4], [3, 8]]
+
+
 def test_a_generated_table_depends_on_the_seed_and_the_name(tmp_path):
     spec = TableSpec("ones", generator="five-ones", options={"rows": 30, "features": 8})
     one, again, other = (fetch(spec, tmp_path, seed=seed) for seed in (1, 1, 2))

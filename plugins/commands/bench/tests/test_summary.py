@@ -53,34 +53,44 @@ def test_methods_are_ranked_by_median_table_by_table():
 
 
 def test_a_smaller_error_is_the_better_rank():
-    rows = [row("a", name, None) | {"rmse": value} for name, value in (("x", 2.0), ("y", 1.0))]
+    rows = [
+        row(table, name, None) | {"rmse": value} for table in "ab" for name, value in (("x", 2.0), ("y", 1.0))
+    ]
     assert {s.composition: dict(s.ranks) for s in summarize(rows, "rmse").standings} == {
-        "x": {2: 1},
-        "y": {1: 1},
+        "x": {2: 2},
+        "y": {1: 2},
     }
 
 
+def test_one_table_ranks_nobody():
+    rows = [row("a", "x", 0.1), row("a", "y", 0.2), row("b", "best", 1.0, private=False)]
+    assert summarize(rows).standings == ()
+    assert {s.tables for s in summarize([*rows, row("b", "x", 0.1)]).standings} == {1, 2}
+
+
 def test_a_method_without_a_selection_competes_at_every_k():
-    rows = [row("a", "x", 0.1, k=5), row("a", "x", 0.3, k=10), row("a", "all", 0.2, k=None)]
+    each = (("x", 0.1, 5), ("x", 0.3, 10), ("all", 0.2, None))
+    rows = [row(table, name, r2, k=k) for table in "ab" for name, r2, k in each]
     ranks = {(s.composition, s.k): dict(s.ranks) for s in summarize(rows).standings}
-    assert ranks == {("x", 5): {2: 1}, ("x", 10): {1: 1}, ("all", 5): {1: 1}, ("all", 10): {2: 1}}
+    assert ranks == {("x", 5): {2: 2}, ("x", 10): {1: 2}, ("all", 5): {1: 2}, ("all", 10): {2: 2}}
 
 
 def test_standings_go_from_the_smallest_k_to_the_largest():
-    rows = [row("a", "all", 0.5, k=None), *(row("a", "some", 0.5, k=k) for k in (10, 5, 3))]
+    each = (("all", None), ("some", 10), ("some", 5), ("some", 3))
+    rows = [row(table, name, 0.5, k=k) for table in "ab" for name, k in each]
     assert [s.k for s in summarize(rows).standings if s.composition == "all"] == [3, 5, 10]
 
 
 def test_what_cannot_be_planned_is_counted_and_not_ranked():
     rows = [
         row("a", "x", None, outcome="impossible", private=None),
-        row("a", "y", -math.inf, outcome="refused"),
+        *(row(table, "y", -math.inf, outcome="refused") for table in "ab"),
     ]
     summary = summarize(rows)
-    assert summary.outcomes == {"impossible": 1, "refused": 1}
+    assert summary.outcomes == {"impossible": 1, "refused": 2}
     assert [s.composition for s in summary.standings] == ["y"]
     document = to_document([summary, summarize(rows, "rmse")])
-    assert document["outcomes"] == {"released": 0, "refused": 1, "impossible": 1, "failed": 0}
+    assert document["outcomes"] == {"released": 0, "refused": 2, "impossible": 1, "failed": 0}
     assert document["cells"][1]["metrics"] == {
         "r2": {"quartiles": ["-inf"] * 3, "published": None},
         "rmse": {"quartiles": None, "published": None},

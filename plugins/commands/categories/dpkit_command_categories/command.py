@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import attrs
 import typer
-
-from dpkit_core.commands.options import (
+from dpkit_cli.options import (
     AnywayOption,
     ForceOption,
     Format,
@@ -25,14 +24,16 @@ from dpkit_core.commands.options import (
     note,
     split_names,
 )
+
 from dpkit_core.privacy.budget import Budget
 
 if TYPE_CHECKING:
+    from dpkit_cli.facts import Facts
+    from dpkit_cli.outputs import Outputs
+    from dpkit_cli.request import Agreed
+
     from dpkit_core import Release
-    from dpkit_core.commands.outputs import Outputs
     from dpkit_core.files.writing import Output
-    from dpkit_core.pipeline.facts import Facts
-    from dpkit_core.pipeline.request import Agreed
 
 
 @attrs.frozen
@@ -103,8 +104,8 @@ def categories(
 
     Exit codes as for compose.
     """
-    from dpkit_core.commands.execute import execute
-    from dpkit_core.pipeline.facts import Facts
+    from dpkit_cli.execute import execute
+    from dpkit_cli.facts import Facts
 
     paid_by, names = ledger.payer(Budget(cost.epsilon, cost.delta)), split_names(column, "--column")
     with ExitStack() as opened:
@@ -133,8 +134,9 @@ def _reserved(
     opened: ExitStack, files: FilesOptions, inputs: tuple[str | Path, ...]
 ) -> tuple[Outputs, Output | None]:
     """Return the files of the release and, for a run, of the schema that is filled in, reserved."""
-    from dpkit_core.commands.options import STANDARD, require_elsewhere
-    from dpkit_core.commands.outputs import outputs
+    from dpkit_cli.options import STANDARD, require_elsewhere
+    from dpkit_cli.outputs import outputs
+
     from dpkit_core.errors import InvalidOption
     from dpkit_core.files.writing import reserved
 
@@ -158,9 +160,10 @@ def _agreed(
     frequencies: bool,
 ) -> Agreed:
     """Return the plan and its table, which is closed with ``opened``."""
+    from dpkit_cli.request import Agreed
+
     from dpkit_command_categories.entries import Entries
     from dpkit_command_categories.planned import plan_of
-    from dpkit_core.pipeline.request import Agreed
     from dpkit_core.plugins.sources import open_source
 
     options = reading.read_options()

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from dpkit_cli.options import Format, FormatOption, note
 
-from dpkit_core.commands.options import Format, FormatOption, note
 from dpkit_core.text import number_of
 
 if TYPE_CHECKING:
@@ -50,9 +50,10 @@ def audit(
     import json
     import sys
 
+    from dpkit_cli import render
+    from dpkit_cli.planfile import read_plan
+
     from dpkit_check.compositions import audit_composition, find_suspects
-    from dpkit_core.commands import render
-    from dpkit_core.pipeline.planfile import read_plan
 
     with contextlib.redirect_stdout(sys.stderr), render.progress() as told:
         agreed = read_plan(plan, report=note)
@@ -86,7 +87,7 @@ def audit(
 
 
 def _show(outcome: CompositionAudit) -> None:
-    from dpkit_core.commands import render
+    from dpkit_cli import render
 
     finding = outcome.finding
     render.table(

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import attrs
 import typer
+from dpkit_cli.options import Format, FormatOption, grouped, kinds, note
 
-from dpkit_core.commands.options import Format, FormatOption, grouped, kinds, note
 from dpkit_core.text import number_of
 
 if TYPE_CHECKING:
@@ -104,8 +104,9 @@ def check(
     """Attack every promise of a PART. Exit code 0 if all checks pass, 2 if one fails, 3 if none judges."""
     import json
 
+    from dpkit_cli.options import parse_options
+
     from dpkit_check.witness import read_witness
-    from dpkit_core.commands.options import parse_options
     from dpkit_core.errors import InvalidOption
     from dpkit_core.plugins.registry import load_target
     from dpkit_core.plugins.resources import resources
@@ -139,9 +140,10 @@ def check(
 @contextlib.contextmanager
 def _reserved(part: str, files: FileOptions) -> Iterator[Callable[[Report], None]]:
     """Give what writes a report to the files that are asked for; whether they can be is known before."""
+    from dpkit_cli.options import require_elsewhere
+
     from dpkit_check.page import report_page
     from dpkit_check.witness import witness_of
-    from dpkit_core.commands.options import require_elsewhere
     from dpkit_core.files.writing import reserved
 
     report, witness = files.report, files.witness
@@ -193,8 +195,9 @@ class _Attack:
 
     def run(self, stage: str, *, thorough: bool, **what: Any) -> Report:
         """Return the report of one run, whose progress is shown."""
+        from dpkit_cli import render
+
         from dpkit_check import run_checks
-        from dpkit_core.commands import render
 
         with contextlib.redirect_stdout(sys.stderr), render.progress() as shown:
             return run_checks(
@@ -209,7 +212,7 @@ class _Attack:
 
     def in_full(self, *, thorough: bool) -> Report:
         """Return the report of the default run or, if nothing fails there, of a thorough one."""
-        from dpkit_core.commands import render
+        from dpkit_cli import render
 
         if not thorough:
             return self.run("checks", thorough=False)
@@ -249,7 +252,7 @@ def _expected(given: list[str], checks: list[str]) -> dict[str, str]:
 
 
 def _print(report: Report) -> None:
-    from dpkit_core.commands import render
+    from dpkit_cli import render
 
     render.heading(f"{report.kind} {report.part}")
     found = "check, and what it found"

@@ -83,9 +83,9 @@ class CenteredFromSome(Centered):
 
 @pytest.mark.slow
 def test_a_release_that_jumps_at_a_number_of_records_is_found():
-    run_one(Centered, "own_release_is_covered")
+    run_one(Centered, "draws_are_covered")
     with pytest.raises(CheckFailed, match="217 and 216 records") as failure:
-        run_one(CenteredFromSome, "own_release_is_covered")
+        run_one(CenteredFromSome, "draws_are_covered")
     assert len(failure.value.scene["tables"][0]) == 217
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from dpkit_cli.options import Format, FormatOption, note
 
-from dpkit_core.commands.options import Format, FormatOption, note
 from dpkit_core.errors import install
 from dpkit_core.plugins.kinds import PARTS
 

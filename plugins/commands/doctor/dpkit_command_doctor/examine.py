@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 import attrs
+from dpkit_cli.installed import OWN, is_own
 
 from dpkit_command_doctor.probe import ProbeResult
-from dpkit_core.commands.installed import BUILT_IN, OWN, is_own
 from dpkit_core.pipeline.observers import left_out
 from dpkit_core.plugins.kinds import ComponentRef
 from dpkit_core.plugins.registry import Registry
@@ -91,7 +91,7 @@ def _namesakes(ref: ComponentRef, refs: Sequence[ComponentRef]) -> list[str]:
     """Return everything with the name of ``ref``, itself included; only itself for a command of dpkit."""
     if ref.kind == "hooks" or is_own(ref):
         return [ref.qualified]  # all observers are called, whatever their names
-    reserved = ref.kind == "commands" and (ref.name in BUILT_IN or ref.name in OWN)
+    reserved = ref.kind == "commands" and ref.name in OWN
     alike = [other for other in refs if (other.kind, other.name) == (ref.kind, ref.name)]
     return [f"dpkit's own {ref.name}"] * reserved + [other.qualified for other in alike if not is_own(other)]
 

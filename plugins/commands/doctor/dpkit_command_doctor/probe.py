@@ -83,7 +83,7 @@ def _admit(ref: ComponentRef, target: object) -> None:
 
             observers.admit(ref, target)
         case "commands":
-            from dpkit_core.commands import installed
+            from dpkit_cli import installed
 
             installed.admit(ref, target)
         case "sources":

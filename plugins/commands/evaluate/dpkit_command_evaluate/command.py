@@ -8,8 +8,7 @@ from typing import Annotated, ClassVar
 
 import attrs
 import typer
-
-from dpkit_core.commands.options import (
+from dpkit_cli.options import (
     AnywayOption,
     ForceOption,
     Format,
@@ -23,6 +22,7 @@ from dpkit_core.commands.options import (
     names_of,
     note,
 )
+
 from dpkit_core.privacy.budget import Budget
 from dpkit_core.release.evaluation import FITTED, HELD_OUT, OTHER
 
@@ -98,10 +98,11 @@ def evaluate(
 
     Exit codes as for compose.
     """
+    from dpkit_cli.execute import execute
+    from dpkit_cli.outputs import outputs
+    from dpkit_cli.request import agreed_on
+
     from dpkit_core import Release, plan_evaluation
-    from dpkit_core.commands.execute import execute
-    from dpkit_core.commands.outputs import outputs
-    from dpkit_core.pipeline.request import agreed_on
 
     budget = Budget(epsilon, scoring.delta)
     paid_by = ledger.payer(budget)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from dpkit_cli.options import Format, FormatOption, aside, note
 
-from dpkit_core.commands.options import Format, FormatOption, aside, note
 from dpkit_core.privacy.filters import FILTERS, filter_to_document
 from dpkit_core.text import number_of
 
@@ -87,9 +87,10 @@ def create(
     ] = None,
 ) -> None:
     """Open an account in LEDGER, creating the ledger if there is none. Its budget can never be changed."""
+    from dpkit_cli.facts import Facts
+
     from dpkit_core.ledger.accounts import Account
     from dpkit_core.ledger.ledger import Ledger
-    from dpkit_core.pipeline.facts import Facts
     from dpkit_core.pipeline.policy import Policy
     from dpkit_core.plugins.sources import open_source
     from dpkit_core.privacy.budget import Budget
@@ -212,7 +213,8 @@ def _entry(entry: Entry) -> dict[str, Any]:
 
 
 def _show_accounts(book: Ledger, statements: Sequence[Statement]) -> None:
-    from dpkit_core.commands import render
+    from dpkit_cli import render
+
     from dpkit_core.privacy.budget import attack_in_words
 
     head = book.head()
@@ -238,7 +240,7 @@ def _percent(statement: Statement) -> str:
 
 
 def _show_runs(book: Ledger, statement: Statement, most: int | None) -> None:
-    from dpkit_core.commands import render
+    from dpkit_cli import render
 
     name = statement.account.name
     total = book.count(name, "reserved")
@@ -279,10 +281,11 @@ def _runs(newest: Iterable[Entry]) -> Iterator[tuple[str, ...]]:
 
 def _price(book: Ledger, statements: Sequence[Statement], path: Path) -> dict[str, Any]:
     """Return what one more run of a plan would cost the account that pays."""
+    from dpkit_cli.planfile import read_plan
+
     from dpkit_core.errors import InvalidOption
     from dpkit_core.ledger.entries import Charge
     from dpkit_core.pipeline.payment import claim_of
-    from dpkit_core.pipeline.planfile import read_plan
     from dpkit_core.privacy.filters import add
 
     if len(statements) != 1:
@@ -311,7 +314,7 @@ _MANY = 1000
 
 
 def _show_price(price: dict[str, Any]) -> None:
-    from dpkit_core.commands import render
+    from dpkit_cli import render
 
     count = f"{_MANY} or more" if price["runs"] == _MANY else str(price["runs"])
     print()
@@ -388,7 +391,7 @@ def audit(
 
 
 def _show_audit(found: LedgerReport, releases: int) -> None:
-    from dpkit_core.commands import render
+    from dpkit_cli import render
 
     render.heading(f"{number_of(found.head.sequence, 'entry', 'entries')}, head {found.head.hash}")
     render.lines([f"{finding.fault}: {finding.sentence}." for finding in found.findings])

@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 from arguments import assert_argued
+from dpkit_cli.app import app
 from dpkit_command_new.checkout import register
 from dpkit_command_new.leftovers import leftovers
 from dpkit_command_new.scaffold import Blueprint, write
 from typer.testing import CliRunner
 
-from dpkit_core.cli.app import app
 from dpkit_core.plugins.kinds import PARTS, kind_named
 from dpkit_core.plugins.registry import Registry
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import attrs
 import typer
-
-from dpkit_core.commands.options import (
+from dpkit_cli.options import (
     STANDARD,
     ReadingOptions,
     grouped,
@@ -21,6 +20,7 @@ from dpkit_core.commands.options import (
     require_elsewhere,
     split_names,
 )
+
 from dpkit_core.errors import InvalidData, InvalidOption
 from dpkit_core.text import number_of
 
@@ -136,7 +136,8 @@ def predict(
     The table is read and written in batches, so it can be larger than memory. If a record cannot be read, no
     file is written; on standard output, the predictions before it have already been printed.
     """
-    from dpkit_core.commands import render
+    from dpkit_cli import render
+
     from dpkit_core.files.writing import reserved
 
     output, counted = wanted.output, _Counted()

@@ -163,7 +163,7 @@ def test_a_record_that_cannot_be_read_leaves_no_file_of_predictions(dpkit, chanc
 
 @pytest.mark.slow
 def test_predictions_go_from_standard_input_to_standard_output(dpkit, chances):
-    command = [sys.executable, "-c", "from dpkit_core.cli import main; main()"]
+    command = [sys.executable, "-c", "from dpkit_cli import main; main()"]
     arguments = ["predict", "release.json", "-", "--keep", "end", "--as", "likely", "-o", "-"]
     table = (chances / "t.csv").read_text()
     done = subprocess.run([*command, *arguments], input=table, capture_output=True, text=True, check=False)
@@ -175,7 +175,7 @@ def test_predictions_go_from_standard_input_to_standard_output(dpkit, chances):
 @pytest.mark.slow
 def test_predicting_does_not_import_pandas(dpkit, chances):
     code = (
-        "import sys; sys.argv = ['dpkit', *sys.argv[1:]]\nfrom dpkit_core.cli import main\n"
+        "import sys; sys.argv = ['dpkit', *sys.argv[1:]]\nfrom dpkit_cli import main\n"
         "try:\n    main()\nfinally:\n    print('pandas' in sys.modules, file=sys.stderr)"
     )
     arguments = ("predict", "release.json", "t.csv", "--keep", "end", "--as", "likely")

@@ -7,8 +7,7 @@ from typing import Annotated, ClassVar
 
 import attrs
 import typer
-
-from dpkit_core.commands.options import grouped, note
+from dpkit_cli.options import grouped, note
 
 
 @attrs.frozen

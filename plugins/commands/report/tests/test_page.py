@@ -9,6 +9,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from dpkit_cli.app import app
 from dpkit_command_report.page import About, bars, facts, page
 from dpkit_command_report.results import PictureScale, page_of_results
 from typer.testing import CliRunner
@@ -24,7 +25,6 @@ from dpkit_core import (
     compose,
     plan_evaluation,
 )
-from dpkit_core.cli.app import app
 from dpkit_core.data.columns import Unit
 from dpkit_core.errors import InvalidRelease
 from dpkit_core.files.documents import to_toml

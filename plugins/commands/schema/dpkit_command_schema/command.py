@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-
-from dpkit_core.commands.options import STANDARD, ReadingOptions, grouped, note
+from dpkit_cli.options import STANDARD, ReadingOptions, grouped, note
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -152,6 +151,8 @@ def _unit(names: Sequence[str]) -> str:
 
 
 def _entry(field: pa.Field, guess: Guess | None, *, is_target: bool) -> Iterator[str]:
+    import pyarrow as pa
+
     from dpkit_core.data.encode import kind_of
     from dpkit_core.data.fields import type_of
     from dpkit_core.files.documents import to_toml
@@ -161,11 +162,15 @@ def _entry(field: pa.Field, guess: Guess | None, *, is_target: bool) -> Iterator
     if kind is None:
         yield f"# Column {field.name!r} holds {type_of(field)}: convert it to numbers or text to use it."
         return
-    said = {} if guess is None else guess.said
+    said: dict[str, object] = {} if guess is None else dict(guess.said)
+    blanks = (_BLANKS_OF_TARGET if is_target else _BLANKS)[kind]
+    if guess is None and pa.types.is_boolean(field.type):  # false is 0 and true is 1
+        said = {"lower": 0.0, "upper": 1.0}
+        blanks = blanks[2:]
     yield to_toml({"columns": {field.name: {"kind": kind, **said}}}).rstrip()
     if guess is not None and guess.remark:
         yield f"# {guess.remark}"
     for place, facts in enumerate(() if guess is None else guess.either):
         yield "# Uncomment one of these:" if place == 0 else "# or"
         yield from (f"# {fact}" for fact in to_toml(facts).splitlines())
-    yield from (_BLANKS_OF_TARGET if is_target else _BLANKS)[kind]
+    yield from blanks

@@ -51,6 +51,13 @@ def test_numbers_with_leading_zeros_are_drafted_as_codes(dpkit, folder):
     assert tomllib.loads(text)["columns"]["district"] == {"kind": "categorical"}
 
 
+def test_the_type_of_a_column_of_truth_values_says_its_bounds(dpkit, folder):
+    pq.write_table(pa.table({"smoker": [True, None], "y": [1, 2]}), folder / "t.parquet")
+    text = dpkit("schema", "t.parquet").stdout
+    assert tomllib.loads(text)["columns"]["smoker"] == {"kind": "numeric", "lower": 0, "upper": 1}
+    assert '# missing = "indicator"' in text
+
+
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_a_draft_asks_whom_the_release_protects(dpkit, folder, form):
     table = pa.table(
@@ -152,7 +159,7 @@ def test_a_draft_of_standard_input(folder):
     (folder / "t.csv").write_text("a,y\n1,2\n3,4\n")
     with (folder / "t.csv").open() as table:
         done = subprocess.run(
-            [sys.executable, "-c", "from dpkit_core.cli import main; main()", "schema", "-"],
+            [sys.executable, "-c", "from dpkit_cli import main; main()", "schema", "-"],
             stdin=table,
             capture_output=True,
             text=True,

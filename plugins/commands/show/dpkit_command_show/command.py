@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
+from dpkit_cli.options import Format, FormatOption, aside, kinds, names_of, print_json
 
-from dpkit_core.commands.options import Format, FormatOption, aside, kinds, names_of, print_json
 from dpkit_core.errors import UnknownName
 from dpkit_core.plugins.kinds import kind_named
 from dpkit_core.plugins.registry import Registry
@@ -77,8 +77,9 @@ def _show_file(kind: str, name: str, format: Format) -> None:
 
 
 def _print_facts(facts: Mapping[str, Any], role: str) -> None:
+    from dpkit_cli import render
+
     from dpkit_command_show.asking import EXAMPLE
-    from dpkit_core.commands import render
 
     render.heading(f"{role} {facts['name']} ({facts['distribution']} {facts['version']})")
     render.lines([_plain(facts["summary"])])

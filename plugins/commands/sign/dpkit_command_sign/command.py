@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-
-from dpkit_core.commands.options import note
+from dpkit_cli.options import note
 
 key = typer.Typer(help="Make keys for signing releases: compose --sign, verify --key.", no_args_is_help=True)
 

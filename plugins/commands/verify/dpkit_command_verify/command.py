@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import attrs
 import typer
+from dpkit_cli.options import Format, FormatOption, aside, grouped, keys, names_of, print_json
 
-from dpkit_core.commands.options import Format, FormatOption, aside, grouped, keys, names_of, print_json
 from dpkit_core.errors import DpkitError, InvalidOption, InvalidRelease
 from dpkit_core.privacy.budget import rounded_up
 
@@ -197,7 +197,7 @@ def _replanned(release: Release, select_share: float | None) -> Replanned:
 
 
 def _show(one: _Verified) -> None:
-    from dpkit_core.commands import render
+    from dpkit_cli import render
 
     certificate, verification, replanned = one.certificate, one.verification, one.replanned
     if certificate is None or verification is None:
@@ -232,7 +232,7 @@ def _signed(one: _Verified) -> list[str]:
 
 
 def _show_all(verified: list[_Verified]) -> None:
-    from dpkit_core.commands import render
+    from dpkit_cli import render
 
     rows = []
     for one in verified:

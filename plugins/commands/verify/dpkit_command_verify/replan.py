@@ -11,12 +11,12 @@ import importlib.metadata
 from typing import ClassVar, Protocol, runtime_checkable
 
 import attrs
+from dpkit_cli.planfile import composed, other_events, written_events
 
 from dpkit_core import __version__
 from dpkit_core.errors import InvalidRelease
 from dpkit_core.files.documents import as_document
 from dpkit_core.pipeline.plan import Plan
-from dpkit_core.pipeline.planfile import composed, other_events, written_events
 from dpkit_core.pipeline.planner import evaluation_again
 from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.release.certificate import Certificate

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-
-from dpkit_core.commands.options import (
+from dpkit_cli.options import (
     ForceOption,
     Format,
     FormatOption,
@@ -69,10 +68,11 @@ def plan(
 
     Give the file to all parties and to the server. Touches no records.
     """
-    from dpkit_core.commands import render
+    from dpkit_cli import render
+    from dpkit_cli.planfile import read_plan
+
     from dpkit_core.errors import InvalidOption
     from dpkit_core.files.writing import reserved
-    from dpkit_core.pipeline.planfile import read_plan
     from dpkit_engine_federation.joining import agree
     from dpkit_engine_federation.keys import read_public
 
@@ -177,9 +177,10 @@ def join(
 
     Exit codes as for compose.
     """
-    from dpkit_core.commands.execute import execute
-    from dpkit_core.commands.outputs import outputs
-    from dpkit_core.pipeline.request import agreed_on
+    from dpkit_cli.execute import execute
+    from dpkit_cli.outputs import outputs
+    from dpkit_cli.request import agreed_on
+
     from dpkit_engine_federation import joining
     from dpkit_engine_federation.keys import Identity
     from dpkit_engine_federation.terms import Terms

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
+from dpkit_cli.planfile import plan_document, plan_from_document
 
 from dpkit_core import AnyDataset, Neighboring, Pipeline, Plan, Randomness, Release
 from dpkit_core.errors import CannotCompose, Declined, InvalidOption, InvalidRelease
 from dpkit_core.files.documents import digest
 from dpkit_core.ledger.ledger import Payer
-from dpkit_core.pipeline.planfile import plan_document, plan_from_document
 from dpkit_core.pipeline.runner import rehearse
 from dpkit_core.privacy.events import (
     Gaussian,

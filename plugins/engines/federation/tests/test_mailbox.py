@@ -20,12 +20,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives import serialization as form
+from dpkit_cli.app import app
 from dpkit_engine_federation import Identity, MailboxTransport, NoAnswer, Relay, Terms, Void, agree, join
 from dpkit_engine_federation.mailbox import collected, delivered, replied
 from typer.testing import CliRunner
 
 from dpkit_core import Budget, Dataset, Randomness, Release, Schema, compose, verify
-from dpkit_core.cli.app import app
 from dpkit_core.errors import Declined, InvalidOption
 from dpkit_core.ledger.accounts import Account
 from dpkit_core.ledger.ledger import Ledger

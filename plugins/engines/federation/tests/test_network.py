@@ -19,13 +19,13 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
+from dpkit_cli.app import app
 from dpkit_engine_federation import GrpcTransport, Identity, Terms, agree, join, plan_of, serving
 from dpkit_engine_federation.keys import certified
 from dpkit_engine_federation.transport import NoAnswer, Void
 from typer.testing import CliRunner
 
 from dpkit_core import Budget, Dataset, Release, Schema, compose, verify
-from dpkit_core.cli.app import app
 from dpkit_core.errors import Declined, EngineFailed, InvalidOption
 from dpkit_core.files.documents import to_toml
 from dpkit_core.ledger.accounts import Account

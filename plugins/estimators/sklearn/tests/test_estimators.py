@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import sklearn
+from dpkit_cli.request import Facts, Request, propose
 from dpkit_scorer_kendall import KendallScorer
 from dpkit_sklearn import (
     ExactScore,
@@ -41,7 +42,6 @@ from dpkit_core.errors import (
     InvalidSchema,
     OverBudget,
 )
-from dpkit_core.pipeline.request import Facts, Request, propose
 
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore::{warning.__module__}.{warning.__name__}")

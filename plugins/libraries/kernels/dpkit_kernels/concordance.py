@@ -1,14 +1,17 @@
-"""Ranks of columns, and pairs of records that two columns order in the same way or in opposite ways."""
+"""Columns as ranks or bits, and pairs of records that two of them order in the same or in opposite ways."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_kernels.library import call, shared_out
+from dpkit_kernels.library import call, shared_out, stepped
 
 Ranks = npt.NDArray[np.int32]
 Counts = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
 
 #: Columns copied together from rows, whose cache lines hold eight values each, unless they are long.
 _COPIED = 8
@@ -73,3 +76,44 @@ def concordance(reference: Ranks, tied: int, columns: Ranks, ties: Counts, disti
 
     shared_out(work, len(columns))
     return result
+
+
+def ordered(
+    X: npt.NDArray[np.float64], order: npt.NDArray[np.int64], columns: npt.NDArray[np.float64]
+) -> None:
+    """Write the columns of records in an order into rows, which may be longer than there are records."""
+    X, (row, column) = stepped(X)
+    stride = columns.strides[0] // columns.itemsize
+    call(
+        "dpkit_ordered",
+        order.size, np.ascontiguousarray(order, np.int64), X.shape[1], row, column, X, stride, columns,
+    )  # fmt: skip
+
+
+def compare(values: npt.NDArray[np.float64], descending: Words, equal: Words) -> bool:
+    """Write which of the next records each is above, and which it equals; return whether any are equal.
+
+    Parameters
+    ----------
+    values
+        Of the records, and as many NaN as there are distances.
+    descending, equal
+        A row for each distance; all words are 0 before.
+    """
+    near, words = descending.shape
+    values = np.ascontiguousarray(values, np.float64)
+    return bool(call("dpkit_compare", values.size - near, near, values, words, descending, equal))
+
+
+def disagreement(one: Words, other: Words, tied: Words | None, other_tied: Words | None) -> int:
+    """Return how many pairs are tied in either column, plus twice the others whose order differs."""
+    return call("dpkit_disagreement", one.size, one, other, tied, other_tied)
+
+
+def contents(X: npt.NDArray[np.float64], y: npt.NDArray[np.float64], columns: Sequence[int]) -> Words:
+    """Return a hash of each record: what ``contents`` of the core makes of its columns in this order."""
+    hashes = np.empty(len(y), np.uint64)
+    X, (row, column) = stepped(X)
+    order = np.array(columns, np.int64)
+    call("dpkit_contents", len(y), order.size, row, column, X, np.ascontiguousarray(y), order, hashes)
+    return hashes

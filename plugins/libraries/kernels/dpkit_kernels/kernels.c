@@ -11,7 +11,7 @@
 #endif
 
 /* Raised with every change of a signature or a meaning, here and in __init__.py. */
-#define ABI 3
+#define ABI 4
 
 #if defined(_WIN32)
 #define EXPORT __declspec(dllexport)
@@ -293,6 +293,141 @@ EXPORT int64_t dpkit_by_table(int64_t n, const int32_t *reference, int64_t group
         before += here;
     }
     return result;
+}
+
+/* Writes the columns of records in an order, each `stride` apart: `to` has a row for each of them. */
+EXPORT void dpkit_ordered(int64_t n, const int64_t *order, int64_t columns, int64_t row, int64_t column,
+                          const double *values, int64_t stride, double *to) {
+    enum { SIZE = 8 }; /* so that each line of the cache is written once */
+    for (int64_t first = 0; first < n; first += SIZE) {
+        int64_t size = n - first < SIZE ? n - first : SIZE;
+        for (int64_t j = 0; j < columns; j++)
+            for (int64_t i = first; i < first + size; i++) to[j * stride + i] = values[order[i] * row + j * column];
+    }
+}
+
+/* Near pairs: which of the next `near` records of a column are below each record, and which are equal to it, a bit for
+ * each pair; of each distance in `words` words of its own. `values` has `near` NaN behind it. Words of pairs that are
+ * equal are written where there are any, and are 0 before. Returns whether there are any. */
+static INLINE uint64_t compared(const double *here, const double *there, int size, uint64_t *equal) {
+    uint64_t above = 0;
+    *equal = 0;
+    for (int i = 0; i < size; i++) {
+        above |= (uint64_t)(here[i] > there[i]) << i;
+        *equal |= (uint64_t)(here[i] == there[i]) << i;
+    }
+    return above;
+}
+
+static int64_t compare_by(int64_t n, int64_t near, const double *values, int64_t words, uint64_t *descending,
+                          uint64_t *equal) {
+    int64_t any = 0;
+    for (int64_t word = 0; 64 * word < n; word++)
+        for (int64_t distance = 1; distance <= near; distance++) {
+            const double *here = values + 64 * word;
+            int64_t left = n - 64 * word, to = (distance - 1) * words + word;
+            uint64_t alike;
+            descending[to] = compared(here, here + distance, left < 64 ? (int)left : 64, &alike);
+            if (alike) equal[to] = alike;
+            any |= alike != 0;
+        }
+    return any;
+}
+
+#ifdef FAST
+FAST static int64_t compare_fast(int64_t n, int64_t near, const double *values, int64_t words, uint64_t *descending,
+                                 uint64_t *equal) {
+    int64_t whole = n / 64, any = 0;
+    for (int64_t word = 0; word < whole; word++)
+        for (int64_t distance = 1; distance <= near; distance++) {
+            const double *here = values + 64 * word, *there = here + distance;
+            int64_t to = (distance - 1) * words + word;
+            uint64_t above = 0, alike;
+            __m256d some = _mm256_setzero_pd();
+            for (int i = 0; i < 64; i += 4) {
+                __m256d a = _mm256_loadu_pd(here + i), b = _mm256_loadu_pd(there + i);
+                above |= (uint64_t)_mm256_movemask_pd(_mm256_cmp_pd(a, b, _CMP_GT_OQ)) << i;
+                some = _mm256_or_pd(some, _mm256_cmp_pd(a, b, _CMP_EQ_OQ));
+            }
+            descending[to] = above;
+            if (!_mm256_movemask_pd(some)) continue;
+            alike = 0;
+            for (int i = 0; i < 64; i += 4) {
+                __m256d a = _mm256_loadu_pd(here + i), b = _mm256_loadu_pd(there + i);
+                alike |= (uint64_t)_mm256_movemask_pd(_mm256_cmp_pd(a, b, _CMP_EQ_OQ)) << i;
+            }
+            equal[to] = alike;
+            any = 1;
+        }
+    return any | compare_by(n - 64 * whole, near, values + 64 * whole, words, descending + whole, equal + whole);
+}
+#endif
+
+EXPORT int64_t dpkit_compare(int64_t n, int64_t near, const double *values, int64_t words, uint64_t *descending,
+                             uint64_t *equal) {
+#ifdef FAST
+    if (ON_A_FAST_PROCESSOR) return compare_fast(n, near, values, words, descending, equal);
+#endif
+    return compare_by(n, near, values, words, descending, equal);
+}
+
+/* Returns how many pairs are tied in either of two columns, plus twice those whose order differs and that are not;
+ * a column without ties has none to look at. */
+static INLINE int64_t disagreement_by(int64_t words, const uint64_t *one, const uint64_t *other, const uint64_t *tied,
+                                      const uint64_t *other_tied, int fast) {
+    int64_t found = 0;
+    if (!tied && !other_tied)
+        for (int64_t i = 0; i < words; i++) found += 2 * bits_set(one[i] ^ other[i], fast);
+    else
+        for (int64_t i = 0; i < words; i++) {
+            uint64_t either = (tied ? tied[i] : 0) | (other_tied ? other_tied[i] : 0);
+            found += bits_set(either, fast) + 2 * bits_set((one[i] ^ other[i]) & ~either, fast);
+        }
+    return found;
+}
+
+#ifdef FAST
+FAST static int64_t disagreement_fast(int64_t words, const uint64_t *one, const uint64_t *other, const uint64_t *tied,
+                                      const uint64_t *other_tied) {
+    return disagreement_by(words, one, other, tied, other_tied, 1);
+}
+#endif
+
+EXPORT int64_t dpkit_disagreement(int64_t words, const uint64_t *one, const uint64_t *other, const uint64_t *tied,
+                                  const uint64_t *other_tied) {
+#ifdef FAST
+    if (ON_A_FAST_PROCESSOR) return disagreement_fast(words, one, other, tied, other_tied);
+#endif
+    return disagreement_by(words, one, other, tied, other_tied, 0);
+}
+
+static INLINE uint64_t mixed(uint64_t z) {
+    z += UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
+    return z ^ z >> 31;
+}
+
+static INLINE uint64_t hashed(double value, uint64_t place) {
+    uint64_t bits;
+    memcpy(&bits, &value, 8);
+    return value == 0 ? 0 : mixed(bits ^ place);
+}
+
+/* Hashes of records: what `contents` of the core makes of their columns in an order, and of the target. */
+EXPORT void dpkit_contents(int64_t n, int64_t columns, int64_t row, int64_t column, const double *values,
+                           const double *targets, const int64_t *order, uint64_t *hashes) {
+    enum { SIZE = 64 }; /* so that a column that lies in memory one by one is read by cache lines */
+    uint64_t last = mixed((uint64_t)columns + 1);
+    for (int64_t first = 0; first < n; first += SIZE) {
+        int size = n - first < SIZE ? (int)(n - first) : SIZE;
+        for (int i = 0; i < size; i++) hashes[first + i] = hashed(targets[first + i], last);
+        for (int64_t j = 0; j < columns; j++) {
+            const double *from = values + first * row + order[j] * column;
+            uint64_t place = mixed((uint64_t)j + 1);
+            for (int i = 0; i < size; i++) hashes[first + i] += hashed(from[i * row], place);
+        }
+    }
 }
 
 /* How many values are between the points of a grid, and on them: cell 2 i is below point i, 2 i + 1 is the point,
@@ -604,6 +739,22 @@ static INLINE void clipped_sums_by(int64_t n, const int32_t *values, int32_t lim
         sums[group] = parts[0][group] + parts[1][group] + parts[2][group] + parts[3][group];
 }
 
+/* Scores after the values of the leaves in one tree. */
+static INLINE void moved_by(int64_t n, const double *scores, const uint8_t *leaves, const double *values,
+                            double *moved) {
+    for (int64_t i = 0; i < n; i++) moved[i] = scores[i] + values[leaves[i]];
+}
+
+/* Differences times a factor, clipped to a limit and truncated to whole numbers. */
+static INLINE void differences_by(int64_t n, const double *of, const double *from, double factor, double limit,
+                                  int32_t *steps) {
+    for (int64_t i = 0; i < n; i++) {
+        double step = (of[i] - from[i]) * factor;
+        step = step > -limit ? step : -limit;
+        steps[i] = (int32_t)(step < limit ? step : limit);
+    }
+}
+
 /* Adds the values of the leaves in one tree after another, in this order, which rounding depends on. */
 static INLINE void add_trees_by(int64_t n, int64_t stride, const uint8_t *codes, int64_t trees, int64_t depth,
                                 int64_t splits, const int64_t *features, const int64_t *cuts, const double *values,
@@ -690,6 +841,11 @@ CHOOSE(complete,
 CHOOSE(clipped_sums,
        (int64_t n, const int32_t *values, int64_t limit, const uint8_t *groups, int64_t count, int64_t *sums),
        (n, values, (int32_t)limit, groups, count, sums))
+CHOOSE(moved, (int64_t n, const double *scores, const uint8_t *leaves, const double *values, double *moved),
+       (n, scores, leaves, values, moved))
+CHOOSE(differences,
+       (int64_t n, const double *of, const double *from, double factor, double limit, int32_t *steps),
+       (n, of, from, factor, limit, steps))
 CHOOSE(add_trees,
        (int64_t n, int64_t stride, const uint8_t *codes, int64_t trees, int64_t depth, int64_t splits,
         const int64_t *features, const int64_t *cuts, const double *values, double *total),

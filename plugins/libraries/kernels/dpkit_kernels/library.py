@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dpkit_core.errors import InvalidOption
 
 #: Of ``kernels.c``.
-ABI = 3
+ABI = 4
 
 
 def found(folder: Path, wish: str) -> tuple[ctypes.CDLL | None, str]:
@@ -60,11 +60,17 @@ SIGNATURES = {
     "dpkit_discordant_words": "i",
     "dpkit_discordant": "ippipipp",
     "dpkit_by_table": "ipipip",
+    "dpkit_ordered": "ipiiipip",
+    "dpkit_compare": "iipipp",
+    "dpkit_disagreement": "ipppp",
+    "dpkit_contents": "iiiipppp",
     "dpkit_gradient": "iiipppfffp",
     "dpkit_leaves": "iipippp",
     "dpkit_complete": "iipippp",
     "dpkit_left": "ippipp",
     "dpkit_clipped_sums": "ipipip",
+    "dpkit_moved": "ipppp",
+    "dpkit_differences": "ippffp",
     "dpkit_add_trees": "iipiiipppp",
     "dpkit_code": "iiiippip",
     "dpkit_cells": "iipippppp",
@@ -86,7 +92,7 @@ def _functions(library: ctypes.CDLL) -> dict[str, Callable[..., int]]:
 _FUNCTIONS = {} if _LIBRARY is None else _functions(_LIBRARY)
 
 
-def call(name: str, *arguments: int | float | npt.NDArray[Any]) -> int:
+def call(name: str, *arguments: int | float | npt.NDArray[Any] | None) -> int:
     """Return what a function of the library returns; of each array it has the type and the layout in mind."""
     # Half as long as by `array.ctypes`, for calls on small blocks.
     given = [

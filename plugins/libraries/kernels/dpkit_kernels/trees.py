@@ -11,6 +11,7 @@ import numpy.typing as npt
 from dpkit_kernels.library import call, stepped
 
 Leaves = npt.NDArray[np.uint8]
+Floats = npt.NDArray[np.float64]
 
 
 def _dense(array: npt.NDArray[Any], kind: type[np.generic]) -> npt.NDArray[Any]:
@@ -100,6 +101,22 @@ def clipped_sums(
     values, groups = _dense(values, np.int32), _dense(groups, np.uint8)
     result = np.empty(count, np.int64)
     call("dpkit_clipped_sums", values.size, values, limit, groups, count, result)
+    return result
+
+
+def moved(scores: Floats, values: Floats, leaves: Leaves) -> Floats:
+    """Return scores plus the values of their leaves."""
+    scores, leaves, values = _dense(scores, np.float64), _dense(leaves, np.uint8), _dense(values, np.float64)
+    result = np.empty(scores.size)
+    call("dpkit_moved", scores.size, scores, leaves, values, result)
+    return result
+
+
+def differences(of: Floats, less: Floats, *, factor: float, limit: int) -> npt.NDArray[np.int32]:
+    """Return finite differences times a factor, clipped to a limit below 2^31 and truncated."""
+    of, less = _dense(of, np.float64), _dense(less, np.float64)
+    result = np.empty(of.size, np.int32)
+    call("dpkit_differences", of.size, of, less, factor, float(limit), result)
     return result
 
 

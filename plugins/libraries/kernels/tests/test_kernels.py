@@ -177,6 +177,12 @@ def scaled(X):
     return found
 
 
+def placed(X):
+    found = np.empty(X.shape[::-1])
+    concordance.ordered(X, np.arange(len(X))[::-1], found)
+    return found
+
+
 @needs_kernels
 @pytest.mark.parametrize(
     "count",
@@ -185,6 +191,8 @@ def scaled(X):
         lambda X: rows.along(X, np.array([1.0, -2.0])),
         lambda X: trees.code(X, [np.array([-1.0, 0.0])] * 2),
         lambda X: counts.cells(X[:, 1], np.array([-1.0, 0.0])),
+        lambda X: concordance.contents(X, X[:, 1], [1, 0]),
+        placed,
     ],
 )
 def test_numbers_beside_others_that_are_half_as_long_are_found(count):

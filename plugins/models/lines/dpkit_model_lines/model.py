@@ -205,8 +205,13 @@ class WinsorizedLinearModel:
             "Features are clipped first. On a scale on which the clips are -1 and 1, records longer than "
             f"{self.radius:.4g} are shrunk to that length. Predictions are kept from {low} to {high}."
         )
+        nothing = (
+            "Every coefficient is 0, as nothing that predicts the target could be told from noise: the "
+            "prediction is the same for all records."
+        )
+        sentences = (sentence,) if any(self.slopes) else (nothing, sentence)
         header = ("feature", "coefficient", "clipped from", "to")
-        return Shown(header, (*rows, (INTERCEPT, digits(self.level), "", "")), (sentence,))
+        return Shown(header, (*rows, (INTERCEPT, digits(self.level), "", "")), sentences)
 
     def to_document(self) -> dict[str, Any]:
         """Return the model as plain data."""

@@ -106,3 +106,9 @@ def test_a_winsorized_model_that_lacks_something_is_not_read(missing):
 def test_a_winsorized_model_is_checked(change, message):
     with pytest.raises(ValueError, match=message):
         attrs.evolve(MODEL, **change)
+
+
+def test_a_model_of_noise_alone_says_so():
+    nothing = "Every coefficient is 0"
+    assert nothing not in str(MODEL.shown())
+    assert nothing in str(attrs.evolve(MODEL, coefficients=(0.0, 0.0)).shown())

@@ -54,7 +54,7 @@ ALL = (
 
 
 @pytest.mark.slow  # private fences of four columns, in each of many fits
-@parametrize_with_checks([partial(FrankWolfeRegressor, rounds=3)])
+@parametrize_with_checks([partial(FrankWolfeRegressor, rounds=6)])
 def test_conforms(check: Callable[[], None]) -> None:
     check()
 

@@ -58,9 +58,10 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Iterable
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeAlias
 
 import attrs
+import dpkit_kernels
 import numpy as np
 import numpy.typing as npt
 from dpkit_fences.counts import (
@@ -75,6 +76,7 @@ from dpkit_fences.counts import (
 )
 from dpkit_fences.fences import MISSED_TARGET, Fences, about, missed_target, refusal_forecast
 from dpkit_fences.quantiles import private_quantile, quantile_event
+from dpkit_kernels import trees as kernels
 from dpkit_model_trees import TreesModel
 from dpkit_model_trees.drawing import (
     DEEPEST,
@@ -108,6 +110,8 @@ from dpkit_core.errors import Unsuitable
 from dpkit_core.mechanisms.sums import Sums, noise_of, quantize, sums_event
 from dpkit_core.privacy.events import Disjoint, Event, Filtered, Repeated, Sequence
 from dpkit_core.validators import fraction, positive, probability, rate, whole_number
+
+Whole: TypeAlias = npt.NDArray[np.integer]
 
 #: Contributions are whole multiples of 1 / UNITS of their clip.
 UNITS = 2**20
@@ -520,6 +524,22 @@ class Begin:
         return Arrived(codes, self.target.scale(block.y), scores, np.zeros(len(block), np.uint8))
 
 
+def _moved_in_numpy(scores: Vector, values: Vector, leaf: npt.NDArray[np.uint8]) -> Vector:
+    return scores + values.take(leaf)
+
+
+def _quantized_in_numpy(of: Vector, less: Vector, clip: float) -> Whole:
+    return quantize(of - less, clip, UNITS)
+
+
+def _quantized_compiled(of: Vector, less: Vector, clip: float) -> Whole:
+    return kernels.differences(of, less, factor=UNITS / clip, limit=UNITS)
+
+
+_moved = kernels.moved if dpkit_kernels.COMPILED else _moved_in_numpy
+_quantized = _quantized_compiled if dpkit_kernels.COMPILED else _quantized_in_numpy
+
+
 @attrs.frozen(eq=False)
 class Step:
     """Moves scores: all of them, or by the values of the leaves; then finds the leaves of the next tree."""
@@ -529,9 +549,10 @@ class Step:
 
     def __call__(self, state: Arrived) -> Arrived:
         """Return what is kept from now on."""
-        by = self.by if isinstance(self.by, float) else self.by.take(state.leaf)
+        by = self.by
+        scores = state.scores + by if isinstance(by, float) else _moved(state.scores, by, state.leaf)
         leaf = state.leaf if self.next is None else leaves_of_tree(state.codes, self.next, 0)
-        return attrs.evolve(state, scores=state.scores + by, leaf=leaf)
+        return Arrived(state.codes, state.labels, scores, leaf)
 
 
 @attrs.frozen
@@ -546,24 +567,26 @@ class Gradient:
     """Whether targets take the place of gradients."""
     grouped: bool = True
 
-    def of(self, state: Arrived) -> Vector:
-        """Return the gradients."""
+    def of(self, state: Arrived) -> tuple[Vector, Vector]:
+        """Return what the gradients are the differences of."""
         if self.labels:
-            return state.labels
+            return state.labels, np.zeros(len(state))
         if self.loss == "squared":
-            return state.labels - state.scores
+            return state.labels, state.scores
         with np.errstate(over="ignore"):
-            return (1 + state.labels) / 2 - 1 / (1 + np.exp(-state.scores))
+            return (1 + state.labels) / 2, 1 / (1 + np.exp(-state.scores))
 
     def magnitudes(self, state: Arrived) -> Vector:
         """Return the magnitudes of the gradients."""
-        return np.abs(self.of(state))
+        return np.abs(np.subtract(*self.of(state)))
 
-    def __call__(self, state: Arrived) -> tuple[list[npt.NDArray[np.int64]], npt.NDArray[np.uint8]]:
+    def __call__(self, state: Arrived) -> tuple[list[Whole], npt.NDArray[np.uint8]]:
         """Return the whole numbers that records contribute, and to which leaves."""
-        counts = [np.array(UNITS) if alike else np.full(len(state), UNITS) for alike in self.counts]
+        counts: list[Whole] = [
+            np.array(UNITS) if alike else np.full(len(state), UNITS) for alike in self.counts
+        ]
         groups = state.leaf if self.grouped else np.zeros(len(state), np.uint8)
-        return [*counts, quantize(self.of(state), self.clip, UNITS)], groups
+        return [*counts, _quantized(*self.of(state), self.clip)], groups
 
 
 class _Learner:

@@ -4,11 +4,13 @@ import math
 from functools import partial
 
 import attrs
+import dpkit_kernels
 import numpy as np
 import pytest
 from dpkit_check import CheckFailed, StageMeter, checks_for, trial_for
 from dpkit_check.instrument import rows_of
 from dpkit_check.pytest import parametrize_with_checks
+from dpkit_cli.app import app
 from dpkit_fences.fences import records_needed
 from dpkit_regressor_sgbdt import SgbdtRegressor, sgbdt
 from dpkit_regressor_sgbdt.sgbdt import CLIPS, UNITS, SgbdtSettings
@@ -28,7 +30,6 @@ from dpkit_core import (
     compose,
     verify,
 )
-from dpkit_core.cli.app import app
 from dpkit_core.errors import CannotCompose, Unsuitable
 from dpkit_core.mechanisms.sums import deviations, noise_of, quantize, sums_event, tick_costs
 from dpkit_core.privacy.accounts import TICKS
@@ -568,6 +569,18 @@ def test_few_records_whose_target_does_not_stand_out_are_refused():
     assert plan.run(table(3, schema=schema)).refusal is not None
 
 
+@pytest.mark.skipif(not dpkit_kernels.COMPILED, reason="no kernels were compiled")
+@pytest.mark.parametrize("n", [0, 1, 7, 1000])
+def test_kernels_move_scores_and_quantize_as_numpy_does(n):
+    rng = np.random.default_rng(n)
+    scores, labels, values = rng.normal(size=(n, 2))[:, 0], rng.normal(size=n), rng.normal(size=256)
+    leaf, clip = rng.integers(0, 256, n).astype(np.uint8), 0.3
+    assert (sgbdt._moved(scores, values, leaf) == sgbdt._moved_in_numpy(scores, values, leaf)).all()
+    labels[: n // 2] = scores[: n // 2] + rng.choice([-clip, clip, 0.0, 1e300], n // 2)
+    compiled = sgbdt._quantized_compiled(labels, scores, clip)
+    assert compiled.tolist() == sgbdt._quantized_in_numpy(labels, scores, clip).tolist()
+
+
 @pytest.mark.slow
 def test_leaves_that_depend_on_one_party_alone_are_found(monkeypatch):
     (check,) = (c for c in checks_for("regressor") if c.name == "check_values_add_up_over_parties")
@@ -575,9 +588,9 @@ def test_leaves_that_depend_on_one_party_alone_are_found(monkeypatch):
     make = partial(SgbdtRegressor, rounds=2, depth=2)
     assert check.run(make, trial).samples > 0
 
-    def by_records(values, limit, units):
-        return quantize(values / len(values), limit, units)
+    def by_records(of, less, clip):
+        return quantize((of - less) / len(of), clip, UNITS)
 
-    monkeypatch.setattr(sgbdt, "quantize", by_records)
+    monkeypatch.setattr(sgbdt, "_quantized", by_records)
     with pytest.raises(CheckFailed, match="adds up to something else"):
         check.run(make, trial)

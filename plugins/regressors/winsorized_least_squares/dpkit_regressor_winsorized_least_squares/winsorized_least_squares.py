@@ -458,15 +458,16 @@ class WinsorizedLeastSquaresRegressor:
         if target is None:
             return Refusal(next(iter(MISSED_TARGET)))
         scale = Scale(fences, target, _radius(data, fences, settings, meter))
-        noisy = gaussian_second_moment(
+        released = functools.partial(
+            gaussian_second_moment,
             meter,
-            data,
-            scale.rows,
-            len(fences) + 2,
+            size=len(fences) + 2,
             norm=NORM,
             noise_multiplier=settings.noise_multiplier,
             neighboring=neighboring,
         )
+        records = data.keep(scale.kept) if settings.refits else None
+        noisy = released(data, scale.rows) if records is None else released(records, _all)
         deviation = settings.deviation * meter.inflation
         # Off the diagonal the deviation of the noise is smaller by sqrt(2); four of these are subtracted.
         refusal = missed_target(
@@ -479,12 +480,25 @@ class WinsorizedLeastSquaresRegressor:
         if refusal is not None:
             return refusal
         line = solve(noisy, deviation, shrinking=bool(settings.refits))
-        if settings.refits:
-            line = _refitted(data.keep(scale.kept), noisy, line, settings, meter)
+        if records is not None:
+            line = _refitted(records, noisy, line, settings, meter)
         model = scale.model(data.names, line, noisy, deviation)
         if settings.spread_multiplier is None:
             return model
         return _with_spread(model, data, scale, noisy, settings.spread_multiplier, settings, meter)
+
+
+@attrs.frozen(eq=False)
+class Rows:
+    """What is kept of some records: their rows of the matrix, which lie column by column."""
+
+    of: Matrix
+
+    def __len__(self) -> int:
+        return len(self.of)
+
+    def __getitem__(self, part: slice, /) -> Rows:
+        return Rows(self.of[part])
 
 
 @attrs.frozen
@@ -517,9 +531,9 @@ class Scale:
         scale_rows(block.X, self.fences, rows[1:-1], norm=self.radius, factor=self.weight)
         return rows.T
 
-    def kept(self, block: Block) -> Block:
-        """Return the records with these rows as their features."""
-        return Block(self.rows(block), block.y)
+    def kept(self, block: Block) -> Rows:
+        """Return what is kept of a block: these rows."""
+        return Rows(self.rows(block))
 
     def model(
         self, names: tuple[str, ...], line: Vector, noisy: Matrix, deviation: float
@@ -649,12 +663,11 @@ def gradient_sensitivity(neighboring: Neighboring) -> float:
 
 
 def _refitted(
-    records: Kept[Block], noisy: Matrix, line: Vector, settings: WinsorizedSettings, meter: Meter
+    records: Kept[Rows], noisy: Matrix, line: Vector, settings: WinsorizedSettings, meter: Meter
 ) -> Vector:
     """Return a line after steps on clipped residuals, preconditioned by the released matrix.
 
-    ``records`` have the rows of the matrix as their features. Steps start from ``line``, intercept and
-    slopes, which is returned if they find nothing significant.
+    Steps start from ``line``, intercept and slopes, which is returned if they find nothing significant.
     """
     assert settings.refit_multiplier is not None
     gradient_noise = settings.gradient_noise * meter.inflation
@@ -730,16 +743,20 @@ def _with_spread(  # noqa: PLR0917 - what a fit knows
 
 
 def _spread(block: Block, scale: Scale, line: Vector, clip: float) -> Matrix:
-    kept = scale.kept(block)
-    return _features(kept) * _clipped(kept, line, clip)
+    rows = scale.kept(block)
+    return _features(rows) * _clipped(rows, line, clip)
 
 
-def _features(block: Block) -> Matrix:
-    return block.X[:, :-1]
+def _all(rows: Rows) -> Matrix:
+    return rows.of
 
 
-def _residuals(block: Block, line: Vector) -> Vector:
-    return block.X[:, -1] - _along(block.X[:, :-1], line)
+def _features(rows: Rows) -> Matrix:
+    return rows.of[:, :-1]
+
+
+def _residuals(rows: Rows, line: Vector) -> Vector:
+    return rows.of[:, -1] - _along(rows.of[:, :-1], line)
 
 
 def _along(rows: Matrix, line: Vector) -> Vector:
@@ -748,12 +765,12 @@ def _along(rows: Matrix, line: Vector) -> Vector:
     return sums_of_rows(rows * line)
 
 
-def _distances(block: Block, line: Vector) -> Vector:
-    return np.abs(_residuals(block, line))
+def _distances(rows: Rows, line: Vector) -> Vector:
+    return np.abs(_residuals(rows, line))
 
 
-def _clipped(block: Block, line: Vector, clip: float) -> Matrix:
-    return np.clip(_residuals(block, line) / clip, -1.0, 1.0)[:, np.newaxis]
+def _clipped(rows: Rows, line: Vector, clip: float) -> Matrix:
+    return np.clip(_residuals(rows, line) / clip, -1.0, 1.0)[:, np.newaxis]
 
 
 def precisions(refits: int) -> list[float]:

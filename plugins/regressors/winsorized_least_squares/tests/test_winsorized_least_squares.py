@@ -566,7 +566,8 @@ def gradient(rows, settings, line):
     """Return the gradient over rows (1, u, t) and its declared sensitivity."""
     public = Schema.numeric([f"v{j}" for j in range(rows.shape[1])], "y")
     spy = Spy(clip=24)
-    records = Dataset.from_arrays(rows, np.zeros(len(rows)), public)
+    data = Dataset.from_arrays(rows, np.zeros(len(rows)), public)
+    records = data.keep(lambda block: module.Rows(block.X))
     module._refitted(records, 100.0 * np.eye(rows.shape[1]), line, settings, spy)
     return spy.given[0]
 

@@ -25,8 +25,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import attrs
+import dpkit_kernels
 import numpy as np
 import numpy.typing as npt
+from dpkit_kernels import concordance as kernels
 
 from dpkit_core import Matrix, Vector
 from dpkit_core.data.units import contents, mixed
@@ -64,13 +66,16 @@ def content_order(X: Matrix, y: Vector, columns: Sequence[int], /) -> npt.NDArra
     return _by_content(X, y, columns, _hashed(X, y, columns))
 
 
-def _hashed(X: Matrix, y: Vector, columns: Sequence[int]) -> Hashes:
+def _hashed_in_numpy(X: Matrix, y: Vector, columns: Sequence[int]) -> Hashes:
     """Return ``contents``, block by block, so that a row is read once."""
     found = np.empty(len(y), np.uint64)
     for start in range(0, len(y), _HASHED):
         block = slice(start, start + _HASHED)
         found[block] = contents(np.take(X[block].T, columns, axis=0).T, y[block])
     return found
+
+
+_hashed = kernels.contents if dpkit_kernels.COMPILED else _hashed_in_numpy
 
 
 def _by_content(X: Matrix, y: Vector, columns: Sequence[int], hashes: Hashes) -> npt.NDArray[np.intp]:
@@ -129,25 +134,15 @@ class NearPairs:
         descending, tied = np.zeros((width, near, words), np.uint64), []
         for j, values in enumerate(_ordered(X, y, order, near)):
             equal = np.zeros((near, words), np.uint64)
-            _compare(values, descending[j], equal)
-            tied.append(equal.ravel() if equal.any() else None)
+            tied.append(equal.ravel() if _compare(values, descending[j], equal) else None)
         pairs = sum(max(0, n - distance) for distance in range(1, near + 1))
         return cls(descending.reshape(width, -1), tuple(tied), pairs)
 
     def concordance_with(self, s: int, /) -> Counts:
         """Return Q of each column with column ``s``, the target if -1."""
-        counts = np.empty(len(self.descending) - 1, np.int64)
-        reference, tied = self.descending[s], self.tied[s]
-        for j in range(len(counts)):
-            differ, pairs = self.descending[j] ^ reference, self.pairs
-            own = self.tied[j]
-            if own is not None or tied is not None:
-                either = own if tied is None else tied if own is None else own | tied
-                assert either is not None  # one of them is there
-                pairs -= _bits(either)
-                differ &= ~either
-            counts[j] = pairs - 2 * _bits(differ)
-        return counts
+        reference, tied, columns = self.descending[s], self.tied[s], len(self.descending) - 1
+        found = [_disagreement(self.descending[j], reference, self.tied[j], tied) for j in range(columns)]
+        return self.pairs - np.array(found, np.int64)
 
 
 def _ordered(X: Matrix, y: Vector, order: npt.NDArray[np.intp], near: int) -> Iterator[Vector]:
@@ -156,15 +151,20 @@ def _ordered(X: Matrix, y: Vector, order: npt.NDArray[np.intp], near: int) -> It
     for left in range(0, d, _COLUMNS):
         right = min(left + _COLUMNS, d)
         block = np.full((right - left, n + near), np.nan)
-        for start in range(0, n, _RECORDS):
-            rows = order[start : start + _RECORDS]
-            block[:, start : start + len(rows)] = X[rows, left:right].T
+        _place(X[:, left:right], order, block)
         yield from block
     yield np.append(y[order], np.full(near, np.nan))
 
 
-def _compare(values: Vector, descending: Words, equal: Words) -> None:
-    """Write the bits of one column, in passes that stay within the cache."""
+def _place_in_numpy(X: Matrix, order: npt.NDArray[np.intp], columns: Matrix) -> None:
+    """Write the columns of records in an order into rows, which may be longer."""
+    for start in range(0, len(order), _RECORDS):
+        rows = order[start : start + _RECORDS]
+        columns[:, start : start + len(rows)] = X[rows].T
+
+
+def _compare_in_numpy(values: Vector, descending: Words, equal: Words) -> bool:
+    """Write the bits of one column, in passes that stay within the cache; return whether any are equal."""
     near = len(descending)
     into_descending, into_equal = descending.view(np.uint8), equal.view(np.uint8)
     n = len(values) - near
@@ -177,8 +177,21 @@ def _compare(values: Vector, descending: Words, equal: Words) -> None:
             signs = found[: len(here)]
             into_descending[distance - 1, to] = np.packbits(np.greater(here, there, out=signs))
             into_equal[distance - 1, to] = np.packbits(np.equal(here, there, out=signs))
+    return bool(equal.any())
+
+
+def _disagreement_in_numpy(one: Words, other: Words, tied: Words | None, other_tied: Words | None) -> int:
+    """Return how many pairs are tied in either column, plus twice the others whose order differs."""
+    differ = one ^ other
+    either = tied if other_tied is None else other_tied if tied is None else tied | other_tied
+    return 2 * _bits(differ) if either is None else _bits(either) + 2 * _bits(differ & ~either)
 
 
 def _bits(words: Words) -> int:
     """Return how many bits are set."""
     return int(np.bitwise_count(words).sum(dtype=np.int64))
+
+
+_place = kernels.ordered if dpkit_kernels.COMPILED else _place_in_numpy
+_compare = kernels.compare if dpkit_kernels.COMPILED else _compare_in_numpy
+_disagreement = kernels.disagreement if dpkit_kernels.COMPILED else _disagreement_in_numpy

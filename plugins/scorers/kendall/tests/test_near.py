@@ -1,5 +1,6 @@
 """Pairs of near records: against pairs one by one, their order by content, and what a record changes."""
 
+import dpkit_kernels
 import numpy as np
 import pytest
 from dpkit_check.pytest import parametrize_with_checks
@@ -48,6 +49,31 @@ def test_pairs_are_those_that_are_counted_one_by_one(n, levels, g, monkeypatch):
     for s, reference in ((-1, y), (0, X[:, 0]), (2, X[:, 2])):
         expected = [near_pairs(x[order], reference[order], g) for x in X.T]
         assert pairs.concordance_with(s).tolist() == expected
+
+
+@pytest.mark.skipif(not dpkit_kernels.COMPILED, reason="no kernels were compiled")
+@pytest.mark.parametrize("n", [0, 1, 63, 64, 200])
+@pytest.mark.parametrize(
+    "arranged", [np.ascontiguousarray, np.asfortranarray, lambda X: np.repeat(X, 2, 1)[:, ::2]]
+)
+def test_compiled_kernels_and_numpy_have_the_same_order_and_pairs(n, arranged, monkeypatch):
+    rng = np.random.default_rng(n)
+    X = arranged(np.column_stack([rng.integers(-2, 3, (n, 70)) * 0.5, rng.normal(size=n)]))
+    y, columns = rng.integers(0, 2, n) - 0.0, rng.permutation(71)
+
+    def found(g):
+        pairs = NearPairs.of(X, y, columns, g)
+        tied = [ties is not None for ties in pairs.tied]
+        return (
+            content_order(X, y, columns).tolist(),
+            tied,
+            [pairs.concordance_with(s).tolist() for s in (-1, 0, 70)],
+        )
+
+    compiled = [found(1), found(33)]
+    for name in ("hashed", "place", "compare", "disagreement"):
+        monkeypatch.setattr(near, f"_{name}", getattr(near, f"_{name}_in_numpy"))
+    assert compiled == [found(1), found(33)]
 
 
 @pytest.mark.parametrize("bits", [0, 1, 4, 8, 64])

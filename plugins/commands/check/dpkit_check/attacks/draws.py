@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeAlias
@@ -65,17 +65,33 @@ ITERATE_PAIRS = 12
 COARSE = 2.0**-9
 
 
-@attack("privacy", kinds=("scorer",))
-def check_own_release_is_covered(make: Factory[Scorer], trial: Trial) -> Evidence:
-    """The values that a scorer releases before it scores move no further than the planned sensitivity.
+@attack("privacy", kinds=("scorer", "selector", "regressor"))
+def check_draws_are_covered(make: Factory[Any], trial: Trial) -> Evidence:
+    """After the same answers, the values that the meter adds noise to move no further than planned.
 
-    Small tables at corners; sizes up to a thousand, on both sides of where the draws start to behave
-    differently; independent records of which the first is added or removed; tables of one record and two
-    after rare answers.
+    Selectors: all scores move at once, each by up to its sensitivity, in one direction and in both; with two
+    candidates and with many, in every round. Others: each draw alone, and all draws of sets charged as
+    ``Disjoint`` or ``Apart`` together; on every schema that the part accepts, at and beyond its bounds, with
+    other values of the options; on independent records of which the first is added or removed, and on equal
+    records but one; up to a thousand records, on both sides of where draws start to behave differently; and,
+    if no planned event has a delta, on tables of one record and two after rare answers. Values inside the
+    part's own mechanisms are not visible.
 
-    If this fails: the event of each noisy number needs the sensitivity of the value under its noise, also for
-    data at and beyond the bounds of the schema.
+    If this fails: the message names the draw and the two inputs. A vector of k numbers has the norm of all of
+    them, even if only one index is released: ``linf`` times the square root of k for Gaussian noise, k times
+    ``linf`` for Laplace noise. A value without public bounds has no sensitivity. Replacing a record moves a
+    sum twice. A value released only if a noisy number passes a test needs its sensitivity on all tables: the
+    test may pass by chance, and that probability is a delta, to be planned.
     """
+    covers: dict[str, Callable[[Factory[Any], Trial], Evidence]] = {
+        "scorer": _own_release_covered,
+        "selector": _picks_covered,
+        "regressor": _fits_covered,
+    }
+    return covers[kind_of(make)](make, trial)
+
+
+def _own_release_covered(make: Factory[Scorer], trial: Trial) -> Evidence:
     rng = np.random.default_rng(trial.seed)
     worst, samples = 0.0, 0
     watched: set[Neighboring] = set()
@@ -102,27 +118,6 @@ def check_own_release_is_covered(make: Factory[Scorer], trial: Trial) -> Evidenc
     if not samples:
         raise NotApplicable("the scorer plans no release")
     return Evidence(f"{worst:.3f} of a planned sensitivity reached", samples)
-
-
-@attack("privacy", kinds=("selector", "regressor"))
-def check_draws_are_covered(make: Factory[Any], trial: Trial) -> Evidence:
-    """After the same answers, the values that the meter adds noise to move no further than planned.
-
-    Selectors: all scores move at once, each by up to its sensitivity, in one direction and in both; with two
-    candidates and with many, in every round. Regressors: each draw alone, and all draws of sets charged as
-    ``Disjoint`` or ``Apart`` together; on every schema that the part accepts, at and beyond its bounds, with
-    other values of the options; on independent records of which the first is added or removed, and on equal
-    records but one; up to a thousand records, on both sides of where draws start to behave differently; and,
-    if no planned event has a delta, on tables of one record and two after rare answers. Values inside the
-    part's own mechanisms are not visible.
-
-    If this fails: the message names the draw and the two inputs. A vector of k numbers has the norm of all of
-    them, even if only one index is released: ``linf`` times the square root of k for Gaussian noise, k times
-    ``linf`` for Laplace noise. A value without public bounds has no sensitivity. Replacing a record moves a
-    sum twice. A value released only if a noisy number passes a test needs its sensitivity on all tables: the
-    test may pass by chance, and that probability is a delta, to be planned.
-    """
-    return (_picks_covered if kind_of(make) == "selector" else _fits_covered)(make, trial)
 
 
 def _picks_covered(make: Factory[TopKSelector], trial: Trial) -> Evidence:

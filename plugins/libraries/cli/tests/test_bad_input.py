@@ -155,7 +155,7 @@ def test_debug_shows_the_traceback_wherever_it_stands(dpkit, folder, position):
 
 
 def test_a_fault_of_dpkit_is_called_one_and_exits_with_1(dpkit, folder, monkeypatch):
-    monkeypatch.setattr("dpkit_core.pipeline.request.open_source", lambda *arguments: 1 / 0)
+    monkeypatch.setattr("dpkit_cli.request.open_source", lambda *arguments: 1 / 0)
     result = dpkit("compose", "numbers.csv", "--target", "y", *SELECTION)
     assert result.exit_code == 1
     assert "internal error (ZeroDivisionError" in result.stderr
@@ -166,7 +166,7 @@ def test_an_interrupt_exits_with_130(dpkit, folder, monkeypatch):
     def interrupt(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpkit_core.pipeline.request.open_source", interrupt)
+    monkeypatch.setattr("dpkit_cli.request.open_source", interrupt)
     assert dpkit("compose", "numbers.csv", "--target", "y", *SELECTION).exit_code == 130
 
 

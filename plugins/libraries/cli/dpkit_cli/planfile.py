@@ -16,7 +16,7 @@ from typing import Any
 
 import attrs
 
-from dpkit_core._version import __version__
+from dpkit_core import __version__
 from dpkit_core.data.engine import Engine
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import InvalidRelease

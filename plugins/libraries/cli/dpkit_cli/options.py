@@ -6,7 +6,7 @@ A command is a function that typer reads, offered by the entry point group ``dpk
 
     import typer
 
-    from dpkit_core.commands.options import Format, FormatOption, note
+    from dpkit_cli.options import Format, FormatOption, note
 
     def rows(table: Annotated[Path, typer.Argument()], format: FormatOption = Format.TABLE) -> None:
         \"\"\"Count the rows of TABLE.\"\"\"
@@ -14,7 +14,7 @@ A command is a function that typer reads, offered by the entry point group ``dpk
 Results go to standard output and everything else to standard error, by ``note``. What a command raises is
 reported in a sentence and becomes the exit code: 2 for a ``DpkitError`` or ``OSError``, 4 for a
 ``BudgetSpent``, 1, as a fault of the program, for anything else. ``typer.Exit(code)`` ends with another code.
-``dpkit_core.commands.render`` draws headings, tables and progress.
+``dpkit_cli.render`` draws headings, tables and progress.
 
 ``dpkit --help`` imports this module, so it loads no numerical library, and neither should a command before it
 runs: what does the work is imported within the function.

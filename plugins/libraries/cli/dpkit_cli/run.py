@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dpkit_core.commands.options import (
+from dpkit_cli.options import (
     AnywayOption,
     ForceOption,
     Format,
@@ -48,9 +48,9 @@ def run(
 
     Exit codes as for compose.
     """
-    from dpkit_core.commands.execute import execute
-    from dpkit_core.commands.outputs import outputs
-    from dpkit_core.pipeline.request import agreed_in
+    from dpkit_cli.execute import execute
+    from dpkit_cli.outputs import outputs
+    from dpkit_cli.request import agreed_in
 
     paid_by = ledger.payer()
     with outputs(output, force=force, inputs=(plan, *data)) as files:

@@ -84,9 +84,9 @@ def run(program: Callable[[], None]) -> None:
 def _end() -> None:
     # Nothing is left to be interrupted, and a traceback at the end would look like a failure.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if "dpkit_core.cli.app" not in sys.modules:
+    if "dpkit_cli.app" not in sys.modules:
         return  # stopped while that was imported: nothing is printed yet, and half of a library is no use
-    from dpkit_core.commands.options import note, until_nobody_reads
+    from dpkit_cli.options import note, until_nobody_reads
 
     try:
         with until_nobody_reads():

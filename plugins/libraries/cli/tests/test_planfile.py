@@ -5,11 +5,11 @@ import tomllib
 
 import attrs
 import pytest
+from dpkit_cli.planfile import plan_document, read_plan, write_plan
 
 from dpkit_core import Budget, Column, LinearModel, Neighboring, Schema, StagePlan, compose
 from dpkit_core.errors import InvalidRelease, UnknownName
 from dpkit_core.files.documents import to_toml
-from dpkit_core.pipeline.planfile import plan_document, read_plan, write_plan
 from dpkit_core.privacy import events
 
 SCHEMA = Schema(

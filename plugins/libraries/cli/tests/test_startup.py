@@ -9,7 +9,7 @@ import pytest
 
 PROBE = """
 import sys
-from dpkit_core.cli import main
+from dpkit_cli import main
 sys.argv[0] = "dpkit"
 try:
     main()
@@ -47,7 +47,7 @@ def test_what_only_tells_about_parts_imports_none(arguments, unwanted):
     loaded = set(eval(done.stderr.splitlines()[-1]))
     assert "typer" in loaded
     assert not loaded & (HEAVY | unwanted)
-    assert not {name for name in loaded if name.startswith("dpkit_") and name != "dpkit_core"}
+    assert not {name for name in loaded if name.startswith("dpkit_")} - {"dpkit_core", "dpkit_cli"}
 
 
 def test_completion_of_a_name_imports_no_part():
@@ -86,7 +86,7 @@ def unread(*arguments):
     os.close(reader)
     try:
         return subprocess.run(
-            [sys.executable, "-c", "from dpkit_core.cli import main; main()", *map(str, arguments)],
+            [sys.executable, "-c", "from dpkit_cli import main; main()", *map(str, arguments)],
             stdout=writer,
             stderr=subprocess.PIPE,
             text=True,

@@ -8,10 +8,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from dpkit_cli.installed import OWN
 
-from dpkit_core.commands.installed import OWN
-
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
+FOLDERS = [ROOT / "plugins/libraries/cli", *sorted(ROOT.glob("plugins/commands/*"))]
 
 GREETING = '''
 """Greets."""
@@ -174,7 +174,7 @@ def test_help_lists_commands_in_the_order_of_the_work_and_those_of_others_last(i
     assert named == [*first, *(name for name in OWN if name not in first), "greet"]
 
 
-@pytest.mark.parametrize("folder", sorted(ROOT.glob("plugins/commands/*")), ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_each_distribution_of_commands_is_known_where_it_is_missing(folder):
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
@@ -212,7 +212,7 @@ def test_a_command_of_an_extra_says_what_to_install(typed, guess, dpkit, without
 
 
 def complete(site, *words, shell="bash"):
-    code = "from dpkit_core.cli import main; import sys; sys.argv[0] = 'dpkit'; main()"
+    code = "from dpkit_cli import main; import sys; sys.argv[0] = 'dpkit'; main()"
     environment = {
         "PYTHONPATH": str(site.folder),
         "_DPKIT_COMPLETE": f"complete_{shell}",

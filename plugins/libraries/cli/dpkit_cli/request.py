@@ -22,6 +22,8 @@ from typing import Any, Self
 
 import attrs
 
+from dpkit_cli.facts import Facts
+from dpkit_cli.planfile import read_plan
 from dpkit_core.data.dataset import AnyDataset, Dataset, dataset_of
 from dpkit_core.data.matching import require_columns, unused_columns
 from dpkit_core.data.schema import Schema
@@ -29,11 +31,9 @@ from dpkit_core.data.source import ReadOptions, Source
 from dpkit_core.errors import InvalidOption
 from dpkit_core.pipeline.choose import AUTO, Recommendation, k_in_words, recommend
 from dpkit_core.pipeline.compose import Pipeline, compose
-from dpkit_core.pipeline.facts import Facts
 from dpkit_core.pipeline.observers import warn
 from dpkit_core.pipeline.parts import make_engine
 from dpkit_core.pipeline.plan import Plan, Records
-from dpkit_core.pipeline.planfile import read_plan
 from dpkit_core.pipeline.planner import DEFAULT_SELECT_SHARE
 from dpkit_core.pipeline.recipes import Recipe, find_recipe
 from dpkit_core.plugins.sources import open_source

@@ -102,9 +102,10 @@ def test_json_is_the_release_and_nothing_else_is_on_standard_output(dpkit, folde
 def test_a_program_that_asks_for_the_same_gets_the_same_release(dpkit, folder):
     from pathlib import Path
 
+    from dpkit_cli.facts import Facts
+    from dpkit_cli.request import Request, agreed_in, propose
+
     from dpkit_core import Budget, Randomness
-    from dpkit_core.pipeline.facts import Facts
-    from dpkit_core.pipeline.request import Request, agreed_in, propose
 
     options = ("--set", "regressor.style=fancy", "--seed", 3, "--save", "plan.toml")
     assert dpkit("compose", "diamonds.csv", "--schema", "facts.toml", *FULL, *options).exit_code == 0
@@ -130,9 +131,10 @@ def test_a_program_that_asks_for_the_same_gets_the_same_release(dpkit, folder):
 
 
 def test_a_request_that_is_made_cannot_be_changed_from_outside():
+    from dpkit_cli.facts import Facts
+    from dpkit_cli.request import Request
+
     from dpkit_core import Budget
-    from dpkit_core.pipeline.facts import Facts
-    from dpkit_core.pipeline.request import Request
 
     parts, features = {"regressor": "average"}, ["a"]
     wanted = Request(Facts(features=features, target="y"), Budget(1.0, 1e-6), ["t.csv"], parts=parts)

@@ -14,10 +14,12 @@ from typing import Any
 import attrs
 import typer
 
-from dpkit_core.commands import render
-from dpkit_core.commands.options import Format, aside, keys, note, print_json, until_nobody_reads
-from dpkit_core.commands.outputs import Outputs, StandardOutput
-from dpkit_core.commands.process import undisturbed, unheard
+from dpkit_cli import render
+from dpkit_cli.options import Format, aside, keys, note, print_json, until_nobody_reads
+from dpkit_cli.outputs import Outputs, StandardOutput
+from dpkit_cli.planfile import forecast_document, plan_document
+from dpkit_cli.process import undisturbed, unheard
+from dpkit_cli.request import Agreed
 from dpkit_core.data.engine import Elsewhere
 from dpkit_core.errors import Interrupted, LikelyWasted, ReleaseNotShown, ReleaseNotWritten
 from dpkit_core.files.writing import Output
@@ -33,8 +35,6 @@ from dpkit_core.pipeline.plan import (
     stage_rows,
     title,
 )
-from dpkit_core.pipeline.planfile import forecast_document, plan_document
-from dpkit_core.pipeline.request import Agreed
 from dpkit_core.privacy.events import event_to_json
 from dpkit_core.release.release import Release
 

@@ -9,11 +9,10 @@ import time
 import click
 import pytest
 import typer.main
+from dpkit_cli import render
+from dpkit_cli.app import app
+from dpkit_cli.installed import Announced
 from typer.testing import CliRunner
-
-from dpkit_core.cli.app import app
-from dpkit_core.commands import render
-from dpkit_core.commands.installed import Announced
 
 
 class Terminal(io.StringIO):

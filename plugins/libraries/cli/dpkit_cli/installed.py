@@ -1,9 +1,9 @@
 """All commands: listed from metadata and source files, and imported only when they are run.
 
 Commands are isolated like parts. A command is imported when it is called, alone, and one that fails then is
-a ``BrokenPlugin`` that stops no other. The commands of dpkit cannot be replaced, whether they are in the core
-or in one of its distributions, installed or not: another of the same name is called by its qualified name,
-``my-distribution:compose``. Among other distributions none has precedence, as with parts.
+a ``BrokenPlugin`` that stops no other. The commands of dpkit cannot be replaced, installed or not: another of
+the same name is called by its qualified name, ``my-distribution:compose``. Among other distributions none has
+precedence, as with parts.
 """
 
 from __future__ import annotations
@@ -17,21 +17,16 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from dpkit_core._version import __version__
 from dpkit_core.errors import IncompatiblePlugin, UnknownName, install
 from dpkit_core.plugins.kinds import ComponentRef
 from dpkit_core.plugins.registry import load_target
 from dpkit_core.plugins.resources import described, find_resource, resources
 
-#: The commands of the core.
-BUILT_IN: Mapping[str, ComponentRef] = {
-    name: ComponentRef("commands", name, f"dpkit_core.cli.{name}:{function}", "dpkit", __version__)
-    for name, function in (("list", "list_parts"), ("compose", "compose"), ("run", "run"))
-}
-
-#: The commands of dpkit that are not in the core: the distribution that has each, and the extra that installs
-#: it.
+#: The commands of dpkit: the distribution that has each, and the extra that installs it.
 OWN: Mapping[str, tuple[str, str]] = {
+    "list": ("dpkit-cli", "starter"),
+    "compose": ("dpkit-cli", "starter"),
+    "run": ("dpkit-cli", "starter"),
     "show": ("dpkit-command-show", "starter"),
     "schema": ("dpkit-command-schema", "starter"),
     "predict": ("dpkit-command-predict", "starter"),
@@ -81,7 +76,7 @@ class Announced(TyperCommand):
 
 
 class InstalledCommands:
-    """The commands of the core and those that other distributions offer, found when this is made."""
+    """The commands that distributions offer, found when this is made."""
 
     def __init__(self) -> None:
         self._refs = resources("commands")
@@ -93,9 +88,8 @@ class InstalledCommands:
         """
         own = {ref.name for ref in self._refs if is_own(ref)}
         others = [ref for ref in self._refs if not is_own(ref)]
-        names = Counter([*BUILT_IN, *OWN, *(ref.name for ref in others)])
+        names = Counter([*OWN, *(ref.name for ref in others)])
         return [
-            *BUILT_IN,
             *(name for name in OWN if name in own),
             *(ref.name if names[ref.name] == 1 else ref.qualified for ref in others),
         ]
@@ -108,8 +102,6 @@ class InstalledCommands:
         AmbiguousName
             If several distributions offer the name.
         """
-        if name in BUILT_IN:
-            return Announced(BUILT_IN[name], name)
         refs = [ref for ref in self._refs if ref.answers_to(name) and (name not in OWN or is_own(ref))]
         return Announced(find_resource("commands", name, among=refs), name) if refs else None
 

@@ -16,12 +16,12 @@ from typing import ClassVar, TextIO
 
 import attrs
 
-from dpkit_core.commands.options import STANDARD, aside, note, print_no_more, require_elsewhere
+from dpkit_cli.options import STANDARD, aside, note, print_no_more, require_elsewhere
+from dpkit_cli.planfile import plan_document
 from dpkit_core.errors import InvalidOption
 from dpkit_core.files.documents import to_toml
 from dpkit_core.files.writing import Output, reserved
 from dpkit_core.pipeline.plan import Plan
-from dpkit_core.pipeline.planfile import plan_document
 from dpkit_core.plugins.resources import require_resource
 from dpkit_core.release.release import Release
 

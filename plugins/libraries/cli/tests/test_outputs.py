@@ -21,7 +21,7 @@ from dpkit_core.files import writing
 pytestmark = pytest.mark.usefixtures("parts")
 
 REGRESSION = ("diamonds.csv", "--schema", "facts.toml", "--regressor", "average", "--accountant", "basic")
-DPKIT = (sys.executable, "-c", "from dpkit_core.cli import main; main()")
+DPKIT = (sys.executable, "-c", "from dpkit_cli import main; main()")
 
 WAITING = '''
 import os, time

@@ -12,8 +12,8 @@ from typing import Annotated
 
 import typer
 
-from dpkit_core._version import __version__
-from dpkit_core.commands.options import Format, FormatOption, print_json
+from dpkit_cli.options import Format, FormatOption, print_json
+from dpkit_core import __version__
 from dpkit_core.errors import install
 from dpkit_core.plugins.kinds import KINDS, ComponentRef, kind_named
 from dpkit_core.plugins.registry import Registry, first_party

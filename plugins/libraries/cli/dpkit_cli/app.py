@@ -13,10 +13,10 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-import dpkit_core
-from dpkit_core.commands.installed import BUILT_IN, Announced, InstalledCommands
-from dpkit_core.commands.options import note, print_json, until_nobody_reads
-from dpkit_core.commands.process import Stopped
+from dpkit_cli.installed import Announced, InstalledCommands, is_own
+from dpkit_cli.options import note, print_json, until_nobody_reads
+from dpkit_cli.process import Stopped
+from dpkit_core import __version__
 from dpkit_core.errors import BudgetSpent, CannotCompose, DpkitError, ReleaseNotShown, ReleaseNotWritten
 from dpkit_core.plugins.kinds import ComponentRef
 
@@ -75,7 +75,7 @@ class _Commands(TyperGroup):
             raise self._installed(ctx).unknown(args[0])
         name, command, rest = super().resolve_command(ctx, args)
         if isinstance(command, Announced):
-            ctx.meta[_RUNNING] = None if command.ref in BUILT_IN.values() else command.ref
+            ctx.meta[_RUNNING] = None if is_own(command.ref) else command.ref
             command = command.loaded()
         _reflow(command)
         return name, command, rest
@@ -157,7 +157,7 @@ def _print_error(error: Exception, message: str, code: int) -> None:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"dpkit {dpkit_core.__version__}")
+        print(f"dpkit {__version__}")
         raise typer.Exit
 
 

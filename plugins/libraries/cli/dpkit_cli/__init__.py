@@ -8,7 +8,7 @@ import sys
 def main() -> None:
     """Run the command line and exit: 0 done, 2 wrong use or bad data, 3 refused, 4 spent in vain."""
     try:
-        from dpkit_core.commands.process import run
+        from dpkit_cli.process import run
 
         run(_commands)
     except KeyboardInterrupt:  # before a command has begun, or after it has ended
@@ -16,6 +16,6 @@ def main() -> None:
 
 
 def _commands() -> None:
-    from dpkit_core.cli.app import app
+    from dpkit_cli.app import app
 
     app(prog_name="dpkit")

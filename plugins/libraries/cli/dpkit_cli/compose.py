@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import attrs
 import typer
 
-from dpkit_core.commands.options import (
+from dpkit_cli.options import (
     AnywayOption,
     ForceOption,
     Format,
@@ -29,7 +29,7 @@ from dpkit_core.errors import InvalidOption
 from dpkit_core.privacy.budget import Budget, Neighboring
 
 if TYPE_CHECKING:
-    from dpkit_core.pipeline.request import Request
+    from dpkit_cli.request import Request
 
 #: Printed at the end of ``dpkit compose --help``.
 EXAMPLES = """Examples:
@@ -270,9 +270,9 @@ def compose(
     Exit codes: 0 done; 2 wrong use or bad data, nothing is spent; 3 the mechanism refused, and the budget is
     spent; 4 a part failed or an observer vetoed the release, and the budget is spent.
     """
-    from dpkit_core.commands.execute import execute
-    from dpkit_core.commands.outputs import outputs
-    from dpkit_core.pipeline.request import propose
+    from dpkit_cli.execute import execute
+    from dpkit_cli.outputs import outputs
+    from dpkit_cli.request import propose
 
     wanted = _request(data or [], facts, parts, privacy, reading, dry_run=writing.dry_run)
     paid_by = ledger.payer(wanted.budget)
@@ -305,8 +305,8 @@ def _request(
     dry_run: bool,
 ) -> Request:
     """Return what is asked for in the words of the command line."""
-    from dpkit_core.pipeline.facts import Facts
-    from dpkit_core.pipeline.request import Request
+    from dpkit_cli.facts import Facts
+    from dpkit_cli.request import Request
 
     if not data and not (dry_run and facts.schema):
         raise InvalidOption("no table is given; give DATA, or plan without data by --schema and --dry-run")
