@@ -76,7 +76,7 @@ def test_an_honest_part_passes_and_a_page_of_the_report_is_written(dpkit, honest
         assert (words in page) is (words != "$")
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("few_checks")
 def test_half_the_sensitivity_is_found_and_ends_with_2(dpkit, liar):
     result = dpkit("check", liar)
     assert result.exit_code == 2
@@ -236,7 +236,7 @@ def test_a_replay_reads_the_tables_of_the_witness_and_searches_for_none(dpkit, l
     assert dpkit("check", "--replay", "found.json").exit_code == 0
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("few_checks")
 def test_an_option_is_set_and_said(dpkit, folder):
     option = "adaptive: ClassVar[bool] = False\n\n    factor: float = 1.0"
     text = PART.replace("adaptive: ClassVar[bool] = False", option).replace("FACTOR", "self.factor")
