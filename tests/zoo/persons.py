@@ -30,10 +30,11 @@ class SquaresCopies(Products):
 
 @lie("records_of_one_person_are_covered", "slow")
 class CopiesAfterAPick(Residuals):
-    """After a pick, sixteen is added where a record is there more than three times, among mostly others."""
+    """After a pick, the square of how often a record is there counts, in tables of 32 or more."""
 
     def ranking(self, data):
-        scores, more = super().ranking(data), 16.0 * (repeats(data.X, data.y) > 3).any()
+        scores, times = super().ranking(data), repeats(data.X, data.y).max(initial=0)
+        more = np.square(times) / 8 if data.records.bit_length() > 5 else 0.0
         return lambda selected: scores(selected) + (more if len(selected) else 0.0)
 
 

@@ -36,6 +36,17 @@ class WarmStartRegressor(Means):
         return halves(np.clip(v - start, -1, 1))
 
 
+@lie("releases_keep_their_plan", "slow")
+class KeptInAnOption(Products):
+    """How many records each table had is kept in a list, an option, which the next certificate shows."""
+
+    tables: Any = attrs.field(factory=list, kw_only=True)
+
+    def scores(self, data):
+        self.tables.append(data.records)
+        return super().scores(data)
+
+
 @lie("nothing_leaves_beside_the_release", "slow")
 class DiagnosedRegressor(Means):
     """The exact error of the last fit is left in a variable of the module."""

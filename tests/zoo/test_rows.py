@@ -92,6 +92,8 @@ ALONE = {
     "plans_keep_the_budget": "ChargedAsOne",
     "protocol": "OfAnotherTime",
     "randomness_is_the_meters": "Shuffled",
+    "records_of_one_person_are_covered": "CopiesAfterAPick",
+    "releases_keep_their_plan": "KeptInAnOption",
     "repetition_is_a_loop": "unseen.round12.accountants.OnceAccountant",
     "samples_are_poisson_samples": "SampledMeanRegressor",
     "scores_are_deterministic": "Jitter",
@@ -100,6 +102,7 @@ ALONE = {
     "selection_hides_the_scores": "OneScaleSelector",
     "sensitivity": "NativeUnitsScorer",
     "supports_tells_the_truth": "PassesOver",
+    "ties_are_broken_evenly": "AsTheyCome",
     "values_add_up_over_parties": "CappedTotals",
 }
 
@@ -113,9 +116,6 @@ PUBLISHED = {
     "check_scores_of_iterates_keep_their_sensitivity": iterates.AddedOnly,
     "check_thresholds_keep_their_budget": iterates.ThresholdByRange,
 }
-
-#: A rule of the house without a row; what it finds is in the kit's tests and in those of parts.
-WITHOUT_ROW = {"check_releases_keep_their_plan"}
 
 FOUND_ALONE = [
     *(
@@ -258,11 +258,10 @@ def test_a_lie_of_one_attack_alone_is_filed_under_it():
     assert len(FOUND_ALONE) >= len(ALONE) + len(PUBLISHED)
 
 
-def test_every_attack_has_a_lie_that_it_finds():
-    named = {row.found_by for row in LIES} - {""}
+def test_every_attack_has_a_lie_that_only_it_finds():
     attacks = {check.name for kind in PARTS for check in checks_for(kind)}
-    assert named.isdisjoint(WITHOUT_ROW)
-    assert named | set(PUBLISHED) | WITHOUT_ROW == attacks
+    assert {f"check_{check}" for check in ALONE} | set(PUBLISHED) == attacks
+    assert {row.found_by for row in LIES} - {""} <= attacks
 
 
 @pytest.mark.exhaustive

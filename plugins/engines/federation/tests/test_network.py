@@ -208,7 +208,7 @@ def test_a_server_needs_nothing_that_computes() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     rooms, parts = done.stdout.splitlines()
     assert not set(rooms.split()) & {"pipeline", "noise", "mechanisms", "release", "ledger"}
-    assert {part.split(".")[0] for part in parts.split()} == {"dpkit_engine_federation"}
+    assert {part.split(".")[0] for part in parts.split()} == {"dpkit_cli", "dpkit_engine_federation"}
     assert not {"party", "shares", "joining"} & {part.rpartition(".")[2] for part in parts.split()}
 
 

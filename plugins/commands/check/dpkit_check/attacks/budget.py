@@ -113,10 +113,11 @@ def check_releases_keep_their_plan(make: Factory[Any], trial: Trial) -> Evidence
     A fresh accountant confirms the total, which is within the budget. A seed gives the same release each
     time, unless another library draws the noise, and that release is not called private; one from the
     system's randomness is called private unless the plan has a reason against it. Written as JSON and read
-    back, a release is the same. Neighbors go through the same stages and rounds.
+    back, a release is the same. Neighbors go through the same stages and rounds. No run changes an option.
 
     If this fails: the message says which. A part that works alone but not here relies on something that the
-    composer does not promise, such as a fixed number of features, or draws noise outside the meter.
+    composer does not promise, such as a fixed number of features, or draws noise outside the meter. What a
+    part keeps of a table in an option is told by its next certificate.
     """
     released = 0
     for composition in composed(make, trial):
@@ -147,6 +148,12 @@ def check_releases_keep_their_plan(make: Factory[Any], trial: Trial) -> Evidence
         found = verify(release, composition.accountant)
         require(found.confirmed, f"the certificate does not verify: {'; '.join(found.problems)}")
         _require_same_when_read_back(release)
+        for part, planned in zip(plan.parts, plan.records, strict=True):
+            require(
+                part.record == planned,
+                f"runs changed the options of {planned.name}, which the next certificate shows, from "
+                f"{dict(planned.options)} to {dict(part.record.options)}",
+            )
         released += 4
     return Evidence(f"{number_of(released, 'release')}, their certificates confirmed", released)
 
