@@ -1,6 +1,6 @@
 """What was written before the kit was asked: what it missed then is found now, and honest parts pass.
 
-First verdicts are in ``verdicts.csv``, as rounds 11 to 13.
+First verdicts are in ``verdicts.csv``, as rounds 11 to 14.
 """
 
 import importlib
@@ -17,10 +17,17 @@ FOLDERS = {
     "11": ("unseen", "FALSE", "HONEST"),
     "12": ("unseen.round12", "LIES", "PROOFS"),
     "13": ("unseen.round13", "LIES", "PROOFS"),
+    "14": ("unseen.round14", "LIES", "PROOFS"),
 }
 
-#: Found, or let pass, in more than a few seconds.
-LONG = {"TournamentPeel", "CoinsSelector", "ProjectedRegressor"}
+#: Found, or let pass, in more than a few seconds; or of a module of which another part shows the same.
+LONG = {
+    *("TournamentPeel", "CoinsSelector", "ProjectedRegressor", "SmallNumbersSelector"),
+    *("AllGaussianAccountant", "LeastAccountant", "FewOrdersAccountant", "KindByKindAccountant"),
+}
+
+#: Found at first by an alarm that was false of an honest part.
+BY_ALARM = {"SignVotesRegressor"}
 
 ROUNDS = [verdict for verdict in verdicts() if verdict["round"] in FOLDERS]
 
@@ -46,7 +53,11 @@ def cases(verdicts, fast=()):
 
 
 MISSED = [
-    v for v in ROUNDS if v["truth"] == "false" and v["first verdict"] == "passed" and v["verdict"] != "passed"
+    v
+    for v in ROUNDS
+    if v["truth"] == "false"
+    and v["verdict"] != "passed"
+    and (v["first verdict"] == "passed" or v["part"] in BY_ALARM)
 ]
 ALARMS = [v for v in ROUNDS if v["truth"] == "honest" and v["first verdict"] != "passed"]
 

@@ -152,6 +152,29 @@ class WholeNumber(Script):
         return np.full(_shape(size), self.value, dtype=np.int64)
 
 
+@attrs.define(eq=False)
+class OneTest(Script):
+    """The number of a private test, and which sample of candidates stands for all: the first, or the last."""
+
+    left: npt.NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(0, dtype=np.int64))
+    noise: Floats = attrs.field(factory=lambda: np.zeros(1))
+    last: bool = False
+    of: int = 1
+    """Of how many samples one was drawn."""
+
+    def take(self, items: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
+        """Return a sample of ``items``."""
+        self.of *= math.comb(len(items), size)
+        return items[-size:] if self.last else items[:size]
+
+    def give(self, law: str, scale: float, size: Size) -> Floats:
+        """Return the number, once."""
+        if math.prod(_shape(size)) != 1 or self.law:
+            raise NotProbed
+        self.law = law
+        return np.full(_shape(size), self.noise[0])
+
+
 @attrs.frozen
 class _Scripted(QuickSampler):
     answers: Chosen
@@ -163,6 +186,11 @@ class _Scripted(QuickSampler):
     def exponential(self, size: Any = ()) -> Any:
         """Return what was chosen."""
         return self.answers.script.give("exponential", 1.0, size)
+
+    def laplace_on_grid(self, value: Any, *, sensitivity: float, noise_multiplier: float) -> Any:
+        """Return numbers with the noise that was chosen."""
+        center, scale = np.asarray(value, dtype=np.float64), sensitivity * noise_multiplier
+        return center + scale * self.answers.script.give("laplace", scale, center.shape)
 
     def discrete_laplace(self, scale: Any, size: Any = ()) -> Any:
         """Return what was chosen, in whole steps; coarse noise is not a continuous law."""
@@ -178,7 +206,7 @@ class _Scripted(QuickSampler):
 
     def subset(self, items: Any, size: int) -> Any:
         """Return the sample that was chosen, which one draw may be made from."""
-        if not isinstance(self.answers.script, OneDraw):
+        if not isinstance(self.answers.script, OneDraw | OneTest):
             raise NotProbed
         return self.answers.script.take(in_order(items), int(size))
 
@@ -256,6 +284,29 @@ def law_of_whole_noise(released: Callable[[WholeNumber], Outcome]) -> dict[Outco
         outcome = released(WholeNumber(value=value))
         law[outcome] = law.get(outcome, 0.0) + math.exp(-abs(value) / scale) * math.tanh(0.5 / scale)
     return law
+
+
+def law_of_test(picked: Callable[[OneTest], Outcome]) -> tuple[Outcome, float, int]:
+    """Return what is picked where a noisy test passes, the chance that it does, and of how many any is else.
+
+    Raises
+    ------
+    NotProbed
+        If it is not one number of Laplace noise that decides, or a failure does not lead to a random sample.
+    """
+    low, high = REACH["laplace"]
+
+    def given(noise: float, *, last: bool = False) -> tuple[Outcome, OneTest]:
+        script = OneTest(noise=np.array([noise]), last=last)
+        return picked(script), script
+
+    (failed, probe), (passed, _) = given(low), given(high)
+    if probe.law != "laplace" or failed == given(low, last=True)[0] or passed != given(high, last=True)[0]:
+        raise NotProbed
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if given(middle, last=True)[0] == passed else (middle, high)
+    return passed, float(_above("laplace", np.array(high))), probe.of
 
 
 Wins = Callable[[Script], bool]

@@ -60,7 +60,62 @@ def unpaid(runs: Runs, delta: float, seed: int = 0) -> str:
             f"neighbors differ after answers beyond {place:.6g}, which have a chance of {chance:.3g}: "
             f"{chance / delta:.4g} times the delta that is planned, {delta:.3g}"
         )
+    if (chance := _of_several(runs, first, second, seed, delta)) > delta * (1 + 1e-6):
+        return (
+            f"neighbors differ after any of {len(first.mine)} answers beyond a place, which have a chance of "
+            f"{chance:.3g}: {chance / delta:.4g} times the delta that is planned, {delta:.3g}"
+        )
     return ""
+
+
+def _of_several(runs: Runs, first: Transcript, second: Transcript, seed: int, delta: float) -> float:
+    """Return the chance of any of a part's own Laplace answers after which neighbors differ; 0 if unknown.
+
+    Each is in a half-line by itself, while all others are far on the other side. The noise of each is its
+    own, so that the chances of none multiply.
+    """
+    ones, others = _laplace(first), _laplace(second)
+    if len(ones) < 2 or [one[::2] for one in ones] != [other[::2] for other in others]:
+        return 0.0
+    shapes, scales = [one[0] for one in ones], [one[2] for one in ones]
+
+    def differ(answers: Sequence[float]) -> bool:
+        return runs([np.full(s, a)[()] for s, a in zip(shapes, answers, strict=True)], seed)[0]
+
+    for sign in (1.0, -1.0):
+        nearer = [max(sign * one[1], sign * other[1]) for one, other in zip(ones, others, strict=True)]
+        far, begin = (
+            [sign * (near + scale * steps) for near, scale in zip(nearer, scales, strict=True)]
+            for steps in (-_FAR, _quantile(delta / len(ones)))
+        )
+        if differ(far) or not differ(begin):
+            continue
+        none = 1.0
+        for i, scale in enumerate(scales):
+
+            def alone(answer: float, i: int = i, far: Sequence[float] = far) -> bool:
+                return differ([*far[:i], answer, *far[i + 1 :]])
+
+            if all(alone(begin[i] + sign * step * scale) for step in _BEYOND):
+                none *= 1 - _tail((sign * _end(alone, far[i], begin[i]) - nearer[i]) / scale)
+        if none < 1:
+            return 1 - none
+    return 0.0
+
+
+def _laplace(transcript: Transcript) -> list[tuple[tuple[int, ...], float, float]]:
+    """Return shape, center and scale of each answer, if all are the part's own numbers with Laplace noise."""
+    asked = [one for one in transcript.asked if one is not None and one.norm == "l1" and one.values.size == 1]
+    found = [(one.values.shape, float(one.values.ravel()[0]), one.scale) for one in asked if one.scale]
+    return found if transcript.mine == [*range(len(found))] == [*range(len(transcript.asked))] else []
+
+
+def _end(differ: Callable[[float], bool], outside: float, inside: float) -> float:
+    """Return where the half-line of answers begins after which neighbors differ."""
+    for _ in range(_HALVINGS):
+        middle = outside / 2 + inside / 2
+        outside, inside = (outside, middle) if differ(middle) else (middle, inside)
+    return inside
 
 
 def _half_lines(
@@ -92,9 +147,7 @@ def _half_lines(
         if differ(end):
             yield 1.0, end
             continue
-        for _ in range(_HALVINGS):
-            middle = end / 2 + begin / 2
-            begin, end = (middle, end) if differ(middle) else (begin, middle)
+        begin = _end(differ, end, begin)
         yield _tail((sign * begin - nearer) / scale), begin
 
 

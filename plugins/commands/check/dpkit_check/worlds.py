@@ -136,6 +136,12 @@ def lattice(neighboring: Neighboring) -> Mapping[str, Schema]:
     return MappingProxyType(found)
 
 
+def two_categories(neighboring: Neighboring) -> Schema:
+    """Return the schema of numbers and of a target that is one of two categories, as rare as may be."""
+    columns = tuple(Column(name, lower=-1.0, upper=1.0) for name in "abc")
+    return Schema(columns, Column("y", "categorical", categories=("no", "yes")), neighboring)
+
+
 @functools.cache
 def classified(neighboring: Neighboring) -> Mapping[str, Schema]:
     """Return schemas whose target has three classes or five, for parts that learn them.
@@ -346,6 +352,30 @@ class Population:
         table[row] = corners[j]
         other = corners[(j + 1) % len(corners)] if j % 2 else corners[j - 1]
         return Pair(table, row, other.copy() if replace else None)
+
+    def unlike_pairs(self, records: int) -> Iterator[Pair]:
+        """Yield tables of equal records, and one that comes and is the first of its kind.
+
+        At the upper bounds, at the lower ones, or lacking a value where any may.
+        """
+        lacking = any(map(flagged, self._columns))
+        replace = self.schema.neighboring is Neighboring.REPLACE_ONE
+        for one, other in itertools.permutations(self.corners()[: 2 + lacking], 2):
+            table = np.tile(one, (records + 1 - replace, 1))
+            table[-1] = other
+            yield Pair(table, len(table) - 1, one.copy() if replace else None)
+
+    def lacking_pairs(self, records: int) -> Iterator[Pair]:
+        """Yield pairs of tables in which a value is missing but for a quarter, and one comes that has it.
+
+        What is made of the values that are there is made of few, so that a record weighs much.
+        """
+        lacking, *others = self.corners()
+        for one, other in itertools.permutations(others, 2):
+            replace = self.schema.neighboring is Neighboring.REPLACE_ONE
+            table = np.tile(lacking, (records + 1 - replace, 1))
+            table[: records // 4], table[-1] = one, other
+            yield Pair(table, len(table) - 1, one.copy() if replace else None)
 
     def odd_pairs(self, records: int) -> Iterator[Pair]:
         """Yield pairs of tables whose records are alike in what the one that comes or goes is not.

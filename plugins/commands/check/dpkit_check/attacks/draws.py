@@ -35,9 +35,10 @@ from dpkit_check.trial import (
     attack,
     require,
 )
-from dpkit_check.worlds import Pair, Population
+from dpkit_check.worlds import Pair, Population, flagged
 from dpkit_core.arrays import Matrix
 from dpkit_core.data.dataset import Dataset
+from dpkit_core.data.schema import Schema
 from dpkit_core.privacy import events
 from dpkit_core.privacy.budget import Neighboring
 from dpkit_core.privacy.events import Disjoint, Event
@@ -50,6 +51,8 @@ PUSHED = ((12.0,), (-12.0,), (3.0,), (12.0, -12.0), (0.0, 12.0))
 FIT_PAIRS, FIT_PLACED = 3, 8
 # Records of a table that are alike in what one more is not.
 ODD_RECORDS = 400
+# Records of a table besides the first of its kind.
+RARE_AMONG = 40
 # Tables that grow to a thousand records.
 WATCHED = 2
 # Pairs of tables of one record and two, and as many others, whose answers are rare.
@@ -160,6 +163,8 @@ def _fits_covered(make: Factory[Regressor], trial: Trial) -> Evidence:
         pairs = population.some_corner_pairs(rng, case.schema.records or 5, few)
         if case.schema.records is None:
             pairs += [population.pair(rng, int(rng.integers(1, 30))) for _ in range(-(-few // 2))]
+            if _of_two_kinds(case.schema):
+                pairs += population.unlike_pairs(RARE_AMONG)
             if case.often:
                 pairs += population.first_pairs(rng, max(1, case.affordable(FIT_PLACED)) * trial.effort)
                 pairs.append(population.pair(rng, int(rng.choice(LONGER))))
@@ -179,6 +184,13 @@ def _fits_covered(make: Factory[Regressor], trial: Trial) -> Evidence:
                 pair = population.datasets(tables)
                 worst = max(worst, covered(case, pair, pushed=list(pushed), samples=samples))
     return Evidence(f"{worst:.3f} of a planned sensitivity reached", samples)
+
+
+def _of_two_kinds(schema: Schema) -> bool:
+    """Return whether a record may be the first that lacks a value, or the first of a category."""
+    return any(map(flagged, schema.columns)) or (
+        schema.target.kind == "categorical" and not schema.target.classes
+    )
 
 
 def _fewest(case: RegressorCase, rng: np.random.Generator, trial: Trial) -> Iterator[Pair]:

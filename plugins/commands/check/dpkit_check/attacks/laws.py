@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 
 import attrs
@@ -36,10 +38,12 @@ from dpkit_check.chances import (
     InTurn,
     NotProbed,
     OneDraw,
+    OneTest,
     Script,
     chances,
     largest_ratio,
     law_of_lists,
+    law_of_test,
     range_of_losses,
     slope_of_draws,
 )
@@ -91,6 +95,9 @@ LISTS: tuple[tuple[int, int, tuple[float, float]], ...] = (
     (6, 1, (1.0, 2.0)),
 )
 LIST_PAIRS = 6
+# Many candidates, one pick; and several, where a test says that the best are sure, as far as they are ahead.
+AMONG, AMONG_PAIRS = 24, 1
+TESTED, NEARLY_SURE = (40, (3,)), 0.99
 
 
 @attack("numerical", kinds=("selector",), statistical=True)
@@ -458,6 +465,38 @@ def _all_lists_apart(make: Factory[TopKSelector], trial: Trial) -> Iterator[floa
                 yield lists_apart(case, pair)
             except NotProbed:
                 break
+    for variant in each_variant(make):
+        many, tested = (claimed_selection(variant, *shape) for shape in ((AMONG, (1,)), TESTED))
+        with suppress(NotProbed):
+            for pair in many.among_many(rng, AMONG_PAIRS * trial.effort) if many else ():
+                yield lists_apart(many, pair)
+        with suppress(NotProbed):
+            if tested:
+                yield _test_apart(tested)
+
+
+def _test_apart(case: SelectorCase) -> float:
+    """Return the share of its delta that a test uses which lets the best pass, or any; fail if above 1."""
+    (k,), (spread,), budget = case.picks, [spread for _, spread in case.moves], case.request.budget
+    places = np.where(np.arange(case.features) < k, 0.0, -NEARLY_SURE)
+    changes = np.zeros(case.features)
+    changes[k - 1], changes[k] = -0.5, 0.5
+    pair = [spread * places], [spread * (places + changes)]
+
+    def picked(values: Sequence[Vector], script: OneTest) -> frozenset[int]:
+        return frozenset(case.selected(values, Chosen(script)))
+
+    (one, p, sets), (other, q, _) = (law_of_test(partial(picked, values)) for values in pair)
+    if one == other:
+        raise NotProbed
+    delta = p + (1 - p) / sets - math.exp(budget.epsilon) * (1 - q) / sets
+    if delta > budget.delta * (1 + 1e-6) + 1e-12:
+        raise CheckFailed(
+            f"the {k} best pass a test with probability {p:.4g} although a neighbor has others: delta is at "
+            f"least {delta:.4g} at epsilon {budget.epsilon:g}; the budget allows {budget.delta:g}, between "
+            f"{case.beside(pair)} ({case.name})"
+        )
+    return max(0.0, delta) / budget.delta if budget.delta else 0.0
 
 
 def _together(case: SelectorCase, pair: Pair) -> bool:

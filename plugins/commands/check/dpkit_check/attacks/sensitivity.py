@@ -21,6 +21,7 @@ from dpkit_check.worlds import (
     Population,
     box,
     classified,
+    flagged,
     lattice,
     schemas,
     takes_classes,
@@ -50,6 +51,8 @@ COUNTS = (1, 12, 26, 60, 101, 130, 201, 260, 420, 700, 1000)
 # Records of tables that are alike in what one of them is not.
 ODD_SIZES = (40, 400)
 GROWN = 64
+# Records of which three quarters lack a value.
+MOSTLY = 8
 # Equal records of which sums of whole numbers may leave 32 bits, or floats their exact integers.
 MANY = (2047, 2048, 4095, 4096)
 # For each iterate of a scorer of iterates, and sizes of its tables.
@@ -278,6 +281,9 @@ def _corners(make: Factory[Scorer], rng: np.random.Generator, trial: Trial) -> I
         for name, schema in {**lattice(neighboring), **classes}.items():
             sizes = (schema.records or 6,)
             yield name, ScorerCase(scorer, schema), (), sizes, some(schema, sizes[0], CORNER_PAIRS)
+            if any(map(flagged, schema.columns)):
+                starts = list(Population(schema).lacking_pairs(MOSTLY))
+                yield "a value that is missing in most records", ScorerCase(scorer, schema), (), (), starts
         rounds = box(MANY_ROUNDS, neighboring)
         for r in range(1, MANY_ROUNDS) if scorer.adaptive else ():
             for prefix in (tuple(range(r)), tuple(rng.permutation(MANY_ROUNDS)[:r].tolist())):
@@ -289,7 +295,8 @@ def _corners(make: Factory[Scorer], rng: np.random.Generator, trial: Trial) -> I
             small, population = case.schema, case.population
             for records in COUNTS:
                 yield number_of(records, "record"), case, (), (), some(small, records, 4)
-            yield "thousands of equal records", case, (), (), [_equal(small, n, rng) for n in MANY]
+            equal = [_equal(small, n, rng) for n in MANY]
+            yield "thousands of equal records", case, (), (), [*equal, *population.unlike_pairs(MANY[-1])]
             yield "one more record at a time", case, (), (), _growing(small, rng)
             placed = list(population.first_pairs(rng, PLACED_PAIRS * trial.effort))
             yield "another first record", case, (), (), placed

@@ -36,6 +36,7 @@ from dpkit_check.worlds import (
     require_number,
     schemas,
     takes_classes,
+    two_categories,
 )
 from dpkit_core.arrays import Matrix, Vector
 from dpkit_core.data.dataset import AnyDataset, Dataset
@@ -366,6 +367,10 @@ def every_regression(make: Factory[Regressor]) -> Iterator[RegressorCase]:
                 case = served(one, schemas(neighboring)["bounded"], budget, k=len(columns))
                 if isinstance(case, RegressorCase):
                     yield attrs.evolve(case, sizes=(5, 20), columns=columns)
+    for neighboring in Neighboring:
+        case = served(make, two_categories(neighboring), budget)
+        if isinstance(case, RegressorCase):
+            yield attrs.evolve(case, sizes=(5, 20))
     if not found:
         raise NotApplicable("the regressor rejects every request of the kit as unsuitable")
 

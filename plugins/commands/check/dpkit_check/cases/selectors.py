@@ -206,6 +206,21 @@ class SelectorCase:
             first = [np.where(raised, 0.0, gap * spread) for _, spread in self.moves]
             yield first, self.raised(first, raised)
 
+    def among_many(self, rng: np.random.Generator, count: int) -> Iterator[tuple[list[Vector], list[Vector]]]:
+        """Yield neighbors of which the last rises by half of the range and all others fall, but one ahead.
+
+        At any distance behind that one: where scores are rounded, two may move further apart. First where
+        they do if it is to the nearest whole number, or to the next below.
+        """
+        anywhere = ((rng.uniform(0.5, 1.5), rng.uniform(1.0, 3.0)) for _ in range(count))
+        for behind, further in itertools.chain(((0.51, 1.49), (1.01, 1.99)), anywhere):
+            places = np.full(self.features, -further)
+            places[0], places[-1] = 0.0, -behind
+            changes = np.full(self.features, -0.5)
+            changes[0], changes[-1] = 0.0, 0.5
+            spreads = [spread for _, spread in self.moves]
+            yield [r * places for r in spreads], [r * (places + changes) for r in spreads]
+
     def raised(self, first: ScoreSets, raised: npt.NDArray[np.bool_]) -> list[Vector]:
         """Return neighboring scores: some rise by all that they may, the others fall by what is left."""
         changes = [np.where(raised, linf, linf - spread) for linf, spread in self.moves]
