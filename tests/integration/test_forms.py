@@ -111,8 +111,8 @@ def test_a_model_does_not_depend_on_the_form_or_order_of_the_records(regressor, 
     options = {
         "adassp": {"feature_norm": 3.0, "label_norm": 2.0},
         "boosted_adassp": {"rounds": 4},
-        "boosted_trees": {"trees": 9},
-        "sgbdt": {"rounds": 20},
+        "boosted_trees": {"trees": 3},
+        "sgbdt": {"rounds": 4},
     }
     schema = schema_of(bounds, relation)
     pipeline = compose(regressor=regressor, options={"regressor": options.get(regressor, {})})

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import venv
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,18 @@ def test_a_plugin_installs_alone_and_loads(folder: Path, wheels: Path, tmp_path:
     assert f"'CLONE/plugins/selectors/{other}'" in " ".join(
         missing.stderr.split()
     )  # known from the metadata of the core's wheel
+
+
+@pytest.mark.slow
+def test_a_wheel_holds_every_file_of_its_package(wheels: Path) -> None:
+    for package in ROOT.glob("plugins/*/*/dpkit_*"):
+        files = {
+            path.relative_to(package.parent).as_posix()
+            for path in package.rglob("*")
+            if path.is_file() and path.suffix not in {".pyc", ".so", ".dll", ".dylib"}
+        }
+        (wheel,) = wheels.glob(f"{package.name}-[0-9]*.whl")
+        assert files <= {*zipfile.ZipFile(wheel).namelist()}, package.name
 
 
 @pytest.mark.slow

@@ -57,6 +57,13 @@ def liar(folder):
     return "liar.py"
 
 
+@pytest.fixture
+def few_checks(monkeypatch):
+    """Leave the kit the checks that tell the two apart: what the command makes of them is the same of all."""
+    few = tuple(check for check in checks_for("scorer") if check.name in FAILED | {kit.PROTOCOL})
+    monkeypatch.setitem(kit._CHECKS, "scorer", few)
+
+
 @pytest.mark.slow
 def test_an_honest_part_passes_and_a_page_of_the_report_is_written(dpkit, honest, folder):
     result = dpkit("check", honest, "--report", "out.html")
@@ -69,7 +76,7 @@ def test_an_honest_part_passes_and_a_page_of_the_report_is_written(dpkit, honest
         assert (words in page) is (words != "$")
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("few_checks")
 def test_half_the_sensitivity_is_found_and_ends_with_2(dpkit, liar):
     result = dpkit("check", liar)
     assert result.exit_code == 2
@@ -126,6 +133,7 @@ def test_a_report_that_cannot_be_written_is_said_before_anything_is_tried(dpkit,
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_checks")
 def test_an_installed_name_is_found_and_a_class_in_a_module(dpkit, parts):
     document = json.loads(dpkit("check", "dpkit-tiny:large", "--format", "json").stdout)
     assert (document["part"], document["kind"]) == ("tiny_parts:Large", "scorer")
@@ -157,6 +165,7 @@ def test_what_cannot_be_found_is_a_sentence_and_exit_2(dpkit, honest, arguments,
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_checks")
 def test_an_expected_failure_has_a_reason_and_must_fail(dpkit, liar, honest):
     reason = "replacing only, by plan"
     # The prefix may be left out.
@@ -181,6 +190,7 @@ def test_an_expected_failure_without_check_or_reason_is_said(dpkit, honest, opti
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_checks")
 def test_thorough_says_beforehand_how_long_it_will_take(dpkit, honest, monkeypatch):
     assert trial_for("scorer", thorough=True).effort == kit.THOROUGH == 10
     monkeypatch.setattr(kit, "THOROUGH", 1)  # which takes a tenth of the time
@@ -226,7 +236,7 @@ def test_a_replay_reads_the_tables_of_the_witness_and_searches_for_none(dpkit, l
     assert dpkit("check", "--replay", "found.json").exit_code == 0
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("few_checks")
 def test_an_option_is_set_and_said(dpkit, folder):
     option = "adaptive: ClassVar[bool] = False\n\n    factor: float = 1.0"
     text = PART.replace("adaptive: ClassVar[bool] = False", option).replace("FACTOR", "self.factor")

@@ -132,7 +132,6 @@ def test_a_poisson_sample_passes(make):
 
 
 @pytest.mark.first(1)
-@pytest.mark.first(1)
 @pytest.mark.parametrize(
     "make",
     [
