@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -537,6 +538,34 @@ class BatchesRegressor:
 
 
 @attrs.frozen
+class Leaves:
+    """Whole numbers of records, and the leaves that they are in."""
+
+    values: Any
+    leaves: Any
+
+    @classmethod
+    def of(cls, block: Any, *, cuts: Any, bounds: Any) -> Leaves:
+        values = np.trunc(64 * within(block.y[:, None], [bounds])[:, 0]).astype(np.int64)
+        return cls(values, np.searchsorted(cuts, block.X[:, 0] if block.X.shape[1] else block.y))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, part: slice) -> Leaves:
+        return Leaves(self.values[part], self.leaves[part])
+
+    def contributed(self) -> Any:
+        return [self.values, np.ones_like(self.values)], self.leaves
+
+
+def quartiles(data: Dataset) -> Any:
+    """The least keys of all leaves but the first."""
+    keys = np.sort(data.X[:, 0] if data.X.shape[1] else data.y)
+    return keys[[(len(keys) * leaf) // 4 for leaf in (1, 2, 3)]] if len(keys) else np.zeros(3)
+
+
+@attrs.frozen
 class RanksRegressor:
     """Noisy mean targets of four leaves of equally many records, by the rank of the first feature.
 
@@ -562,14 +591,10 @@ class RanksRegressor:
 
     def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> LinearModel:
         noise = plan.settings_as(Noise)
-        n = data.records
-        key = data.X[:, 0] if data.X.shape[1] else data.y
-        ranks = np.empty(n, dtype=np.int64)
-        ranks[np.argsort(key, kind="stable")] = np.arange(n)
-        v = np.trunc(64 * labels(data)).astype(np.int64)
-        sums = meter.sums(
-            [v, 1],
-            (4 * ranks) // max(n, 1),
+        kept = data.keep(functools.partial(Leaves.of, cuts=quartiles(data), bounds=data.target_bounds))
+        sums = meter.kept_sums(
+            [kept],
+            Leaves.contributed,
             limits=[64, 1],
             event=self._event(noise.multiplier, noise.neighboring),
         )
