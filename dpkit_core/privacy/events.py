@@ -768,12 +768,16 @@ def says_facts(event: Event) -> bool:
 def expand(events: Iterable[Event]) -> Iterator[Event]:
     """Yield the single events that make up ``events``, in order; noise on a sample is a single event."""
     for event in events:
-        if isinstance(event, PoissonSampled) or not event.inner:
+        if _is_single(event):
             yield event
-        else:
-            for inner, count in event.inner:
-                for _ in range(count):
-                    yield from expand((inner,))
+            continue
+        for inner, count in event.inner:
+            again = itertools.repeat(inner, count)
+            yield from again if _is_single(inner) else expand(again)
+
+
+def _is_single(event: Event) -> bool:
+    return isinstance(event, PoissonSampled) or not event.inner
 
 
 # Kept, since planning asks for the same hundreds of events at every step of a calibration.
