@@ -138,7 +138,7 @@ def _found(where: str) -> ComponentRef:
     if key in ELSEWHERE:
         hint = ELSEWHERE[key]
         if hint.startswith("/"):
-            hint = f"install what does with: {install(f'/plugins/sources{hint}')}"
+            hint = f"install what does: {install(f'/plugins/sources{hint}')}"
         raise InvalidData(f"cannot read {kind}: nothing installed reads it; {hint}")
     near = difflib.get_close_matches(key, known, n=1)
     raise InvalidData(
