@@ -114,7 +114,7 @@ def _of_several(runs: Runs, first: Transcript, second: Transcript, seed: int, de
             ends = {i: end for i, end in ends.items() if differ([*beside[:i], end, *beside[i + 1 :]])}
         if ends and not depends:
             beyond = [_tail((sign * end - nearer[i]) / scales[i]) for i, end in ends.items()]
-            return 1 - math.prod(1 - chance for chance in beyond)
+            return -math.expm1(math.fsum(math.log1p(-min(chance, 1 - 2.0**-53)) for chance in beyond))
     return 0.0
 
 
