@@ -1,4 +1,4 @@
-"""Validators and converters of options, for attrs fields of the core and of any part."""
+"""Validators and converters for attrs: for options of the core and of any part."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dpkit_core.data.fields import require_names
 from dpkit_core.data.source import ReadOptions, Source, is_frame
-from dpkit_core.errors import BrokenPlugin, InvalidData
+from dpkit_core.errors import BrokenPlugin, InvalidData, install
 from dpkit_core.plugins.registry import load_target
 from dpkit_core.plugins.resources import find_resource, resources
 
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 #: Suffixes that may follow the one of the format.
 PACKED = frozenset({".gz", ".zst", ".bz2"})
 
-#: What would read a table that no installed source reads, or how to convert it.
+#: The folder of the plugin that would read a table that no installed source reads, or how to convert it.
 ELSEWHERE = {
-    **dict.fromkeys((".csv", ".tsv", "-"), "dpkit-source-text reads it"),
+    **dict.fromkeys((".csv", ".tsv", "-"), "/text"),
     ".txt": "rename it to .csv, or to .tsv if it is tab-separated",
-    **dict.fromkeys((".parquet", ".feather", ".arrow", ".arrows", ".ipc"), "dpkit-source-columnar reads it"),
-    **dict.fromkeys(("file", "s3", "gs", "gcs", "hdfs", "abfs", "abfss"), "dpkit-source-columnar reads it"),
-    ".npz": "dpkit-source-npz reads it",
-    **dict.fromkeys((".sqlite", ".db", ".duckdb"), "dpkit-source-sql reads it"),
-    **dict.fromkeys(("postgresql", "postgres", "sqlite", "duckdb"), "dpkit-source-sql reads it"),
+    **dict.fromkeys((".parquet", ".feather", ".arrow", ".arrows", ".ipc"), "/columnar"),
+    **dict.fromkeys(("file", "s3", "gs", "gcs", "hdfs", "abfs", "abfss"), "/columnar"),
+    ".npz": "/npz",
+    **dict.fromkeys((".sqlite", ".db", ".duckdb"), "/sql"),
+    **dict.fromkeys(("postgresql", "postgres", "sqlite", "duckdb"), "/sql"),
     **dict.fromkeys((".xlsx", ".xls", ".ods"), "export the sheet as CSV"),
     **dict.fromkeys(
         (".json", ".jsonl", ".ndjson"),
@@ -137,8 +137,9 @@ def _found(where: str) -> ComponentRef:
     kind = f"the address {called}" if "://" in where else called
     if key in ELSEWHERE:
         hint = ELSEWHERE[key]
-        remedy = f"{hint}, and is not installed" if hint.endswith("reads it") else f"nothing reads it: {hint}"
-        raise InvalidData(f"cannot read {kind}: {remedy}")
+        if hint.startswith("/"):
+            hint = f"install what does: {install(f'/plugins/sources{hint}')}"
+        raise InvalidData(f"cannot read {kind}: nothing installed reads it; {hint}")
     near = difflib.get_close_matches(key, known, n=1)
     raise InvalidData(
         f"cannot tell the format of {kind} by its {'beginning' if '://' in where else 'end'}"

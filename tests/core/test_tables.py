@@ -18,6 +18,8 @@ from dpkit_core.data.matching import unused_columns
 from dpkit_core.data.schema import Column, Schema
 from dpkit_core.data.sums import Sum
 from dpkit_core.errors import InvalidData
+from dpkit_core.plugins.resources import resources
+from dpkit_core.plugins.sources import ELSEWHERE
 from dpkit_core.privacy.budget import Neighboring
 
 
@@ -315,6 +317,17 @@ def test_a_bad_table_is_refused_with_what_is_wrong_and_what_to_do(write, name, c
     for word in words:
         assert word in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+def test_a_table_whose_source_is_not_installed_is_refused_with_what_to_install(monkeypatch, write):
+    offered = {ref.name: ref.distribution for ref in resources("sources")}
+    monkeypatch.setattr("dpkit_core.plugins.sources.resources", lambda kind: [])
+    for key, folder in ELSEWHERE.items():
+        if folder.startswith("/"):
+            where = key if key == "-" else write(f"t{key}", b"") if key[0] == "." else f"{key}://host/t"
+            with pytest.raises(InvalidData, match=f"'CLONE/plugins/sources{folder}'"):
+                open_source(where)
+            assert offered[key] == f"dpkit-source-{folder[1:]}"
 
 
 def test_text_in_a_column_that_the_schema_calls_numeric_is_refused_with_both_remedies(write):

@@ -154,13 +154,13 @@ class WholeNumber(Script):
 
 @attrs.define(eq=False)
 class OneTest(Script):
-    """The number of a private test, and which sample of candidates stands for all: the first, or the last."""
+    """The noise of a private test, and the sample drawn if it fails: the first candidates, or the last."""
 
     left: npt.NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(0, dtype=np.int64))
     noise: Floats = attrs.field(factory=lambda: np.zeros(1))
     last: bool = False
     of: int = 1
-    """Of how many samples one was drawn."""
+    """How many samples there were to draw from."""
 
     def take(self, items: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
         """Return a sample of ``items``."""
@@ -287,7 +287,7 @@ def law_of_whole_noise(released: Callable[[WholeNumber], Outcome]) -> dict[Outco
 
 
 def law_of_test(picked: Callable[[OneTest], Outcome]) -> tuple[Outcome, float, int]:
-    """Return what is picked where a noisy test passes, the chance that it does, and of how many any is else.
+    """Return what is picked if a noisy test passes, the chance of that, and how many samples there are else.
 
     Raises
     ------

@@ -476,7 +476,7 @@ def _all_lists_apart(make: Factory[TopKSelector], trial: Trial) -> Iterator[floa
 
 
 def _test_apart(case: SelectorCase) -> float:
-    """Return the share of its delta that a test uses which lets the best pass, or any; fail if above 1."""
+    """Return the share of its delta used by a test that releases the best, or else any; fail if above 1."""
     (k,), (spread,), budget = case.picks, [spread for _, spread in case.moves], case.request.budget
     places = np.where(np.arange(case.features) < k, 0.0, -NEARLY_SURE)
     changes = np.zeros(case.features)
