@@ -90,7 +90,7 @@ def sums_of_rows(rows: Matrix) -> Vector:
 
 def in_units(values: Matrix) -> Matrix:
     """Return ``values`` as whole units of 2^-18, truncated towards zero."""
-    units = values * UNITS
+    units = np.multiply(values, UNITS, dtype=np.float64)
     return np.trunc(units, out=units)
 
 
@@ -133,7 +133,10 @@ def _products(state: State, left: Rows[State], right: Rows[State] | None, shape:
     total = np.zeros(shape)
     for piece in pieces(state, rows_of(shape[0])):  # few enough for the processor's cache
         u = in_units(left(piece))
-        total += u.T @ (u if right is None else in_units(right(piece)))
+        product = u.T @ (u if right is None else in_units(right(piece)))
+        if product.shape != shape:
+            return product  # and the sum is refused: added up here, a record would be in several entries
+        total += product
     return total
 
 

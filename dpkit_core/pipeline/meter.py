@@ -325,7 +325,8 @@ class StageMeter(Uncopyable):
     def _sums(self, kept: Sequence[Kept[State]], round_: PlacedRound[State]) -> Integers:
         """Return the exact sums of a round, wherever the records are, and charge their accounts."""
         here = [each for each in kept if isinstance(each, KeptHere)]
-        if len({id(each.source) for each in here}) < len(here):
+        sources = [id(each.source) for each in here if each.records]
+        if len(set(sources)) < len(sources):
             self._refuse("asked for sums over the same records twice")
         if len(here) == len(kept):
             return self._checked(self._sums_here(here, round_))

@@ -62,6 +62,12 @@ def batches_for(plan: Plan, data: Records) -> tuple[AnyDataset, ...]:
                 f"{', '.join(plan.assembly.forms)} data only. Load them so, or choose a part that "
                 "accepts them"
             )
+    held = [id(batch) for batch in given if batch.records]
+    if len(set(held)) < len(held):
+        raise InvalidData(
+            "one dataset is given as several batches, and what a stream costs is what one batch costs a "
+            "record; give each batch once"
+        )
     _require_number(plan, sum(batch.records for batch in given))
     return tuple(given)
 

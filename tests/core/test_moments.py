@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dpkit_core import Dataset, Neighboring, Randomness, StagePlan
+from dpkit_core.errors import PlanViolation
 from dpkit_core.mechanisms.moments import (
     UNITS,
     clip_rows,
@@ -71,6 +72,26 @@ def test_sums_stay_exact_at_the_largest_magnitude():
     # Blocks of 2^15 records, so that 2^38 units for each stay within 2^53.
     rows = np.full((2**16 + 1, 1), 2.0)
     assert products(rows)[0, 0] == 4 * (2**16 + 1)
+
+
+@pytest.mark.parametrize(("kind", "value"), [(np.float32, 1 - 1 / UNITS), (np.int64, 1), (np.bool_, True)])
+def test_sums_are_exact_whatever_the_type_of_the_rows(kind, value):
+    table = records(np.full((3001, 1), value))
+    found = sum_of_products(table, lambda block: block.X.astype(kind), None, (1, 1))
+    assert found[0, 0] == 3001 * value**2
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "shape"),
+    [
+        (lambda block: block.X[:, :1], None, (3, 3)),
+        (lambda block: block.X[:, :1], lambda block: block.y[:, np.newaxis], (3, 1)),
+        (lambda block: block.X[:, 0], None, (3, 3)),
+    ],
+)
+def test_rows_of_fewer_entries_are_not_added_to_all(left, right, shape):
+    with pytest.raises(PlanViolation, match="was declared"):
+        sum_of_products(records(np.ones((4, 3))), left, right, shape)
 
 
 def test_units_truncate_towards_zero():

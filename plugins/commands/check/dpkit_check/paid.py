@@ -35,6 +35,9 @@ _FAR, _HALVINGS = 200.0, 60
 # Scales beyond the place where E begins, at which it must not end.
 _BEYOND = (0.0, 1e-6, 0.1, 0.5, 1.0, 2.0, 5.0, 20.0, 100.0)
 
+# Scales about the center at which other answers must not matter; and how far outside of where they would.
+_AMONG, _JUST = (-2.0, 0.0, 2.0), 1e-6
+
 
 def planned_delta(plan: StagePlan) -> float:
     """Return the sum of the deltas of all events."""
@@ -71,16 +74,20 @@ def unpaid(runs: Runs, delta: float, seed: int = 0) -> str:
 def _of_several(runs: Runs, first: Transcript, second: Transcript, seed: int, delta: float) -> float:
     """Return the chance of any of a part's own Laplace answers after which neighbors differ; 0 if unknown.
 
-    Each is in a half-line by itself, while all others are far on the other side. The noise of each is its
-    own, so that the chances of none multiply.
+    Each is in a half-line by itself, wherever all others are outside of theirs. The noise of each is its own,
+    so that the chances of none multiply; unless what is asked depends on answers before.
     """
     ones, others = _laplace(first), _laplace(second)
     if len(ones) < 2 or [one[::2] for one in ones] != [other[::2] for other in others]:
         return 0.0
     shapes, scales = [one[0] for one in ones], [one[2] for one in ones]
+    depends = False
 
     def differ(answers: Sequence[float]) -> bool:
-        return runs([np.full(s, a)[()] for s, a in zip(shapes, answers, strict=True)], seed)[0]
+        nonlocal depends
+        found = runs([np.full(s, a)[()] for s, a in zip(shapes, answers, strict=True)], seed)
+        depends = depends or not (_as_before(found[1], first) and _as_before(found[2], second))
+        return found[0]
 
     for sign in (1.0, -1.0):
         nearer = [max(sign * one[1], sign * other[1]) for one, other in zip(ones, others, strict=True)]
@@ -90,17 +97,37 @@ def _of_several(runs: Runs, first: Transcript, second: Transcript, seed: int, de
         )
         if differ(far) or not differ(begin):
             continue
-        none = 1.0
+        ends: dict[int, float] = {}
         for i, scale in enumerate(scales):
 
             def alone(answer: float, i: int = i, far: Sequence[float] = far) -> bool:
                 return differ([*far[:i], answer, *far[i + 1 :]])
 
             if all(alone(begin[i] + sign * step * scale) for step in _BEYOND):
-                none *= 1 - _tail((sign * _end(alone, far[i], begin[i]) - nearer[i]) / scale)
-        if none < 1:
-            return 1 - none
+                ends[i] = _end(alone, far[i], begin[i])
+        # The others where they mostly are, and just outside of their half-lines.
+        for steps in (*_AMONG, _FAR):
+            beside = [
+                sign * min(near + scale * steps, sign * ends.get(j, sign * near) - scale * _JUST)
+                for j, (near, scale) in enumerate(zip(nearer, scales, strict=True))
+            ]
+            ends = {i: end for i, end in ends.items() if differ([*beside[:i], end, *beside[i + 1 :]])}
+        if ends and not depends:
+            beyond = [_tail((sign * end - nearer[i]) / scales[i]) for i, end in ends.items()]
+            return -math.expm1(math.fsum(math.log1p(-min(chance, 1 - 2.0**-53)) for chance in beyond))
     return 0.0
+
+
+def _as_before(transcript: Transcript, before: Transcript) -> bool:
+    """Return whether a run asked for the same numbers as one before, which it may have ended ahead of."""
+    both = zip(transcript.asked, before.asked, strict=False)
+    return all(
+        one is not None
+        and other is not None
+        and one.scale == other.scale
+        and np.array_equal(one.values, other.values)
+        for one, other in both
+    )
 
 
 def _laplace(transcript: Transcript) -> list[tuple[tuple[int, ...], float, float]]:

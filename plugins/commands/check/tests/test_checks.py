@@ -34,7 +34,7 @@ from dpkit_selector_oneshot_laplace import OneshotLaplaceSelector
 
 from dpkit_core import Budget, LinearModel, Neighboring, Sensitivity, StagePlan, Sum, fixed_scores
 from dpkit_core.errors import PartFailed, PlanViolation, Unsuitable
-from dpkit_core.privacy.events import Gaussian, NonPrivate, PureDP
+from dpkit_core.privacy.events import ApproxDP, Gaussian, NonPrivate, PureDP
 
 ADD_REMOVE = Neighboring.ADD_OR_REMOVE_ONE
 
@@ -622,6 +622,28 @@ class ReleasedCount(Sums):
 def test_a_scorer_whose_release_is_repeated_by_workers_is_found():
     with pytest.raises(CheckFailed, match="share their noise"):
         run_one(ReleasedCount, "forked_workers_differ")
+
+
+class NoiseAside(Total):
+    """Draws the noise of a test whose delta it plans, of nothing, and adds none to the sum."""
+
+    def plan(self, request, /):
+        if not request.budget.delta:
+            raise Unsuitable("give a delta")
+        event = ApproxDP(
+            request.budget.epsilon / 2, request.budget.delta / 2, request.neighboring, proof="none"
+        )
+        return StagePlan([event], event, arithmetic=["none"])
+
+    def fit(self, data, plan, meter, /):
+        with meter.custom(plan.settings, proof="none", arithmetic="none") as sampler:
+            sampler.laplace_on_grid(0.0, sensitivity=1.0, noise_multiplier=1.0)
+        return self.model(data, self.total(data))
+
+
+def test_noise_that_is_drawn_aside_does_not_excuse_what_seeds_do_not_change():
+    with pytest.raises(CheckFailed, match="twelve seeds gave the same model"):
+        run_one(NoiseAside, "randomness_is_the_meters")
 
 
 def test_extreme_tables_break_what_inverts():

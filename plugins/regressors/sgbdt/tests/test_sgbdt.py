@@ -30,7 +30,7 @@ from dpkit_core import (
     compose,
     verify,
 )
-from dpkit_core.errors import CannotCompose, Unsuitable
+from dpkit_core.errors import CannotCompose, InvalidData, Unsuitable
 from dpkit_core.mechanisms.sums import deviations, noise_of, quantize, sums_event, tick_costs
 from dpkit_core.privacy.accounts import TICKS
 from dpkit_core.privacy.events import (
@@ -307,6 +307,15 @@ def test_batches_with_accounts_all_learn_and_pay_for_one_batch():
     assert (event.rounds, event.charged) == (40, 12)
     _, meter = exactly(regressor, stream(30, 0, 1, 20), asked)
     assert [groups.size for _, groups in meter.asked[1::10]] == [30, 30, 31, 51]
+
+
+@pytest.mark.parametrize("accountant", ["individual_filter", "rdp"])
+def test_no_batch_comes_twice_but_an_empty_one(accountant):
+    plan = compose(regressor=quick(), accountant=accountant).plan(SCHEMA, Budget(1.0, 1e-5), batches=3)
+    first, nobody = stream(30, 0)
+    assert plan.run([first, nobody, nobody]).model is not None
+    with pytest.raises(InvalidData, match="give each batch once"):
+        plan.run([first, nobody, first])
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from dpkit_check.cases.plans import NO_BUDGET, claiming, failure_allowed
 from dpkit_check.cases.regressors import regressions
 from dpkit_check.cases.scorers import scorings
 from dpkit_check.cases.selectors import distinct, selections
-from dpkit_check.instrument import Answers
+from dpkit_check.instrument import Transcript
 from dpkit_check.trial import (
     CheckFailed,
     Evidence,
@@ -120,7 +120,8 @@ def _fitted_by_seeds(make: Factory[Regressor], trial: Trial) -> Evidence:
             found: list[Any] = case.sample(data, range(FITS)).tolist()
             return found
 
-        made = case.run(data, Answers(0))[1]
+        seen = Transcript()
+        made = case.run(data, seen)[1]
         foreign = any(draw.whose and not draw.lent for draw in made)
         first = _by_the_meter(rows, foreign=foreign)
         fits += 2 * FITS
@@ -129,7 +130,8 @@ def _fitted_by_seeds(make: Factory[Regressor], trial: Trial) -> Evidence:
         spread = spread or first[:1] != other
         varied = varied or any(row != first[0] for row in first)
         # What is sure, or refused by a noisy test whose delta is planned, may hardly ever differ.
-        varied = varied or (failure_allowed(case.plan) and any(draw.calls for draw in made))
+        tested = any(draw.calls for draw in made) and not seen.aside
+        varied = varied or (failure_allowed(case.plan) and tested)
     # A model rounded to one decimal may be the same twelve times, and a constant one always is.
     require(varied or not released or not spread, "twelve seeds gave the same model")
     return Evidence(number_of(fits, "fit"), fits)
