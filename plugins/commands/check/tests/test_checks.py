@@ -137,6 +137,20 @@ def test_a_single_record_is_tried():
         run_one(AloneIsSpecial, "sensitivity")
 
 
+class Seeding(DenseOnly):
+    """Seeds NumPy's global generator, and draws nothing."""
+
+    def _dense(self, data):
+        np.random.seed(0)  # noqa: NPY002
+        return Sums._dense(self, data)
+
+
+def test_global_generators_that_are_seeded_as_they_were_before_are_seen():
+    np.random.seed(0)  # noqa: NPY002 - an earlier check may leave it so
+    with pytest.raises(CheckFailed, match="a global random generator"):
+        run_one(Seeding, "scores_are_deterministic")
+
+
 class Saturated(DenseOnly):
     """Products squeezed into (-1, 1), whose limit is not 1 but a division of infinities."""
 
