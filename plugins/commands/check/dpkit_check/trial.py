@@ -116,6 +116,13 @@ def global_generators() -> tuple[Any, ...]:
     return random.getstate(), numpy_state[1].tolist(), numpy_state[2:]
 
 
+def moved_generators() -> tuple[Any, ...]:
+    """Return their state after a draw from each: a part that seeds them as others did before is seen, too."""
+    random.random()
+    np.random.random()  # noqa: NPY002 - this moves them, which is all
+    return global_generators()
+
+
 Group = Literal["static", "numerical", "randomness", "privacy", "composition"]
 
 #: In the order in which they run.

@@ -26,6 +26,7 @@ from dpkit_check.trial import (
     Trial,
     attack,
     global_generators,
+    moved_generators,
     require,
 )
 from dpkit_core.noise.randomness import Randomness
@@ -49,7 +50,7 @@ def check_scores_are_deterministic(make: Factory[Scorer], trial: Trial) -> Evide
     samples = 0
     for case in scorings(make):
         for data in case.tables(trial):
-            before = global_generators()
+            before = moved_generators()
             scored = case.scoring(data)
             selected = list(case.selections())
             first = [scored(picks).copy() for picks in selected]
@@ -139,7 +140,7 @@ def _fitted_by_seeds(make: Factory[Regressor], trial: Trial) -> Evidence:
 
 def _by_the_meter(released: Callable[[], list[Any]], *, foreign: bool) -> list[Any]:
     """Return releases of several seeds; fail if they cannot be repeated, or use global generators."""
-    before = global_generators()
+    before = moved_generators()
     first = released()
     after = global_generators()
     require(before == after, "the part drew from a global random generator")

@@ -30,6 +30,7 @@ from dpkit_core.arrays import Matrix, Vector
 from dpkit_core.data.dataset import AnyDataset, Dataset
 from dpkit_core.data.schema import Schema
 from dpkit_core.errors import CalibrationFailed, Unsuitable
+from dpkit_core.pipeline.parts import forms_of
 from dpkit_core.privacy.budget import Neighboring, Sensitivity
 from dpkit_core.protocols import Scorer
 from dpkit_core.text import number_of
@@ -103,6 +104,11 @@ def _searched(make: Factory[Scorer], trial: Trial) -> Evidence:
     return Evidence(f"{worst.describe()} (reached {worst.ratio:.3f} of it)", evaluations)
 
 
+def _fits(case: ScorerCase) -> bool:
+    """Return whether there are data of the schema in a form that the scorer accepts."""
+    return forms_of(case.part) != ("sparse",) or all(f.transform is None for f in case.schema.features)
+
+
 def _larger(make: Factory[Scorer]) -> Iterator[ScorerCase]:
     cases = (ScorerCase(scorer_of_tables(make), box(LARGER, neighboring)) for neighboring in Neighboring)
     return (case for case in cases if not case.served())
@@ -114,7 +120,7 @@ def _in_corners(make: Factory[Scorer], trial: Trial) -> Evidence:
     for name, case, selected, sizes, starts in _corners(make, rng, trial):
         try:
             declared = case.part.sensitivity(case.schema, len(selected))
-            if denial(case.plan):
+            if denial(case.plan) or not _fits(case):
                 continue
         except (Unsuitable, CalibrationFailed):
             continue
