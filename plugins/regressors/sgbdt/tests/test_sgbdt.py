@@ -603,3 +603,24 @@ def test_leaves_that_depend_on_one_party_alone_are_found(monkeypatch):
     monkeypatch.setattr(sgbdt, "_quantized", by_records)
     with pytest.raises(CheckFailed, match="adds up to something else"):
         check.run(make, trial)
+
+
+@pytest.mark.slow
+def test_records_of_one_batch_that_stand_for_another_are_found(monkeypatch):
+    """Copies, which the meter does not know, pay by the accounts of the batch that they replace."""
+
+    class Twice(sgbdt._Learner):
+        def arrive(self, batch):
+            super().arrive(batch)
+            if self.batches == 1:
+                self.first = batch
+            elif self.batches == 2 and self.settings.charged and 0 < batch.records <= self.first.records:
+                own, n = self.present, batch.records
+                copy = attrs.evolve(self.first, X=self.first.X[-n:].copy(), y=self.first.y[-n:].copy())
+                super().arrive(copy)
+                self.batches, self.present = 2, [own[0], self.present[-1]]
+
+    (check,) = (c for c in checks_for("regressor") if c.name == "check_batches_are_disjoint")
+    monkeypatch.setattr(sgbdt, "_Learner", Twice)
+    with pytest.raises(CheckFailed, match="changes several rows"):
+        check.run(partial(SgbdtRegressor, rounds=2, depth=2), trial_for("regressor"))

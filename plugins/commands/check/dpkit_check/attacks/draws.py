@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -378,13 +379,14 @@ def check_batches_are_disjoint(make: Factory[Any], trial: Trial) -> Evidence:
     """One record's effect on all batches costs no more than the one batch that was planned for it.
 
     Streams of two and three batches, some of them empty, differ in one record of one batch, or in the batch
-    of a replaced record, and get the same answers from the meter. Each draw moves by at most its sensitivity.
+    of a replaced record, and get the same answers from the meter. Each draw moves by at most its sensitivity,
+    and each round of ``kept_sums`` in one row.
     If batches are charged as disjoint sets (``Disjoint``), the shares of their sensitivities by which all
     draws move sum to at most 1: the shares of Laplace noise, the squares of those of Gaussian noise. Given
     the same answers, unrelated streams release the same document.
 
-    If this fails: a sum over all batches so far moves in every later batch. Charge every batch
-    (``Repeated``), or add noise to what is new in a batch and sum the answers.
+    If this fails: a record is added up twice, or a sum over all batches so far moves in every later batch.
+    Charge every batch (``Repeated``), or add noise to what is new in a batch and sum the answers.
     """
     rng = np.random.default_rng(trial.seed)
     worst, samples = 0.0, 0
@@ -408,12 +410,33 @@ def _streamed(case: RegressorCase, worlds: Worlds) -> float:
     second, third = first.follower(), first.follower()
     released = [case.released(stream, t) for stream, t in zip(worlds, (first, second), strict=False)]
     reached = share(case, worlds[:2], first, second)
+    for turn, pair in enumerate(zip(first.summed_up, second.summed_up, strict=False), start=1):
+        require(
+            not any(_more_than_one(*both) for both in itertools.permutations(pair)),
+            f"in round {turn} of sums, one record more, or another in its place, changes several rows, of "
+            f"streams {case.beside(worlds[:2])} ({case.name})",
+        )
     if not first.opaque:
         released.append(case.released(worlds[2], third))
     seen = not (first.opaque or second.opaque or third.opaque)
     if seen:
         require_one_release(case, (worlds[0], worlds[2]), released[0], released[-1])
     return reached
+
+
+_Rows: TypeAlias = tuple[list[npt.NDArray[Any]], npt.NDArray[Any]]
+"""Contributions and groups of a round of sums."""
+
+
+def _more_than_one(one: _Rows, other: _Rows) -> bool:
+    """Return whether more than one row of a round is not among those of another."""
+
+    def rows(round_: _Rows) -> Counter[tuple[int, ...]]:
+        columns, groups = round_
+        each = (np.broadcast_to(column, groups.shape).tolist() for column in (groups, *columns))
+        return Counter(zip(*each, strict=True))
+
+    return (rows(one) - rows(other)).total() > 1
 
 
 def _streams(

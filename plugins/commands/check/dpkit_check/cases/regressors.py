@@ -466,11 +466,11 @@ def personal(make: Factory[Regressor]) -> Iterator[RegressorCase]:
 
 
 # Records of each batch; some are empty, as the size of a batch is private.
-STREAM_SIZES = {3: ((5, 9, 4), (6, 0, 7), (0, 12, 3)), 2: ((1, 30), (8, 0))}
+STREAM_SIZES = {3: ((5, 9, 4), (6, 0, 7), (0, 12, 3)), 2: ((1, 30), (8, 0), (9, 5))}
 
 
 def streams(make: Factory[Any]) -> Iterator[RegressorCase]:
-    """Yield plans for batches, by the larger budget; of one schema where a fit takes long."""
+    """Yield plans for batches, with accounts too; by the larger budget, of one schema where a fit is slow."""
     if BATCHES not in forms_of(make()):
         raise NotApplicable("it fits a single table, not batches")
 
@@ -479,7 +479,9 @@ def streams(make: Factory[Any]) -> Iterator[RegressorCase]:
             for schema in schemas(neighboring).values():
                 cases = [served(make, schema, FIT_BUDGETS[1][0], batches=count) for count in STREAM_SIZES]
                 yield from cases
-                if any(isinstance(case, RegressorCase) and draws(case.plan) > EASY_DRAWS for case in cases):
+                plans = [case for case in cases if isinstance(case, RegressorCase)]
+                yield from (kept for case in plans for kept in filtered(make, case))
+                if any(draws(case.plan) > EASY_DRAWS for case in plans):
                     break  # one schema takes so long that it has to do
 
     return offered(asked(), "the regressor rejects every stream of the kit as unsuitable")
