@@ -44,7 +44,7 @@ PREFERRED = "tight"
 FALLBACK = "rdp"
 
 #: Records times epsilon from which on trees are recommended for numbers, for each record of a unit.
-TREES_FROM = 1000.0
+TREES_FROM = 500.0
 
 #: How many features may be selected by ``auto``, beside all.
 CHOICES = (20, 10, 5, 3, 2, 1)

@@ -21,7 +21,7 @@ def about(records):
 
 @pytest.mark.parametrize(
     ("records", "epsilon", "recipe"),
-    [(None, 0.01, "trees"), (1000, 1.0, "trees"), (900, 1.0, "winsorized"), (9000, 0.1, "winsorized")],
+    [(None, 0.01, "trees"), (500, 1.0, "trees"), (400, 1.0, "winsorized"), (4000, 0.1, "winsorized")],
 )
 def test_few_records_for_the_budget_are_for_a_line(records, epsilon, recipe):
     found = recommend(about(records) if records else NUMBERS, Budget(epsilon, 1e-6))
