@@ -25,7 +25,7 @@ class Remembers(Products):
         return SEEN.setdefault(data.X.shape, super().scores(data))
 
 
-@lie("randomness_is_the_meters")
+@lie("nothing_is_remembered")
 class WarmStartRegressor(Means):
     """A fit begins at the exact mean of the table before it."""
 

@@ -309,7 +309,7 @@ class LongTailsRegressor(CustomLines):
         return float(scale) * (sampler.exponential(size) - sampler.exponential(size))
 
 
-@whole()
+@whole("neighbors_cannot_be_told_apart", "exhaustive")
 class LevelsRegressor:
     """Occupied bins alone are looked at; three deviations are too low a threshold for their delta."""
 

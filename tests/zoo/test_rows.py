@@ -66,7 +66,7 @@ ALONE = {
     "draws_are_covered": "unseen.round12.regressors.LeanRegressor",
     "dry_runs_change_nothing": "NewWhenSent",
     "events_of_a_sequence_are_steps": "PairByPair",
-    "every_branch_keeps_the_law": "unseen.round12.accountants.RememberingRenyiAccountant",
+    "every_branch_keeps_the_law": "MissingIsMarked",
     "extreme_tables_are_fitted": "SquareOverflows",
     "forked_workers_differ": "FewInAdvance",
     "forms_agree": "MiddleOfBounds",
