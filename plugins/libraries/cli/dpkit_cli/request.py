@@ -177,7 +177,9 @@ class Agreed:
             opened = self.plan.engine.instance.open(self.sources[0], schema)
             return self._opened.enter_context(opened)
         if len(self.sources) > 1:
-            return [Dataset.from_source(source, schema, batch=True) for source in self.sources]
+            # A file that is named twice is one dataset, which a run refuses as two batches.
+            read = {id(each): Dataset.from_source(each, schema, batch=True) for each in self.sources}
+            return [read[id(each)] for each in self.sources]
         return self.read(self.sources[0], schema, self.plan.assembly.forms)
 
     def close(self) -> None:
@@ -315,9 +317,16 @@ def _pipeline(recipe: Recipe) -> Pipeline:
 
 def _opened(tables: Sequence[Any], reading: ReadOptions, opened: ExitStack) -> tuple[Source, ...]:
     """Return the sources of tables; those opened here are closed with ``opened``."""
-    sources = []
+    sources: list[Source] = []
+    named: dict[Path, Source] = {}
     for table in tables:
+        name = Path(table).absolute() if isinstance(table, (str, Path)) else None
+        if name is not None and name in named:
+            sources.append(named[name])
+            continue
         sources.append(source := open_source(table, reading))
+        if name is not None:
+            named[name] = source
         if source is not table:
             opened.callback(source.close)
     return tuple(sources)

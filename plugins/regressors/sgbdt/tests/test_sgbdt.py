@@ -507,6 +507,18 @@ def test_several_tables_that_are_not_said_to_be_batches_are_refused(files):
     assert "--batches" in str(result.output) + str(result.exception)
 
 
+def test_a_file_is_one_batch_however_often_it_is_named_unless_it_is_empty(files, tmp_path):
+    parts = ["--target", "y", "--regressor", "sgbdt", "--set", "regressor.rounds=6", "--epsilon", 5]
+    first, again = files[0], files[0].parent / "." / files[0].name
+    twice = run_command("--batches", first, files[1], again, *parts, "--output", tmp_path / "twice.json")
+    assert twice.exit_code == 2
+    assert "give each batch once" in str(twice.output) + str(twice.exception)
+    assert not (tmp_path / "twice.json").exists()
+    (empty := tmp_path / "none.csv").write_text("a,b,y\n", encoding="utf-8")
+    done = run_command("--batches", first, empty, empty, *parts, "--output", tmp_path / "done.json")
+    assert done.exit_code == 0, done.output
+
+
 def test_batches_are_refused_by_what_learns_from_one_table(files):
     result = run_command(
         "--batches", *files, "--target", "y", "--regressor", "mean", "--output", f"{files[0]}.release.json"
