@@ -180,6 +180,6 @@ def _of_kept(placed: Placed[State], of: Callable[[State], Integers]) -> Integers
 def _of_as_many(records: int, state: State) -> State:
     if len(state) != records:
         raise PlanViolation(
-            "what is kept of records has another number of rows than there are records. Nothing is released"
+            "what is kept of records does not have one row for each record. Nothing is released"
         )
     return state

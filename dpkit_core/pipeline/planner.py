@@ -444,7 +444,7 @@ class _Drafter:
         features, relation = len(self.wanted.schema.features), self.wanted.schema.neighboring
         if facts.neighboring is not relation or facts.features != features:
             raise Unsuitable(
-                f"{regressor} says of its iterates {number_of(facts.features, 'feature')} and "
+                f"{regressor} declares iterates of {number_of(facts.features, 'feature')} under "
                 f"{facts.neighboring.value}; the schema has {features} and {relation.value}"
             )
         if not facts.after or any(b < a for a, b in itertools.pairwise((0, *facts.after))):

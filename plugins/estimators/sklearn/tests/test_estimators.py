@@ -425,7 +425,7 @@ def test_a_ledger_in_memory_does_not_go_to_other_processes(table):
     ledger = Ledger.in_memory()
     ledger.add(Account("table", SCHEMA, Budget(10.0, 1e-3)))
     model = PrivateRegressor(ledger=ledger.payer("table"), schema=SCHEMA, epsilon=1.0)
-    with pytest.raises(Exception, match=r"in memory cannot go to another process|[Pp]ickle"):
+    with pytest.raises(Exception, match=r"in memory cannot be sent to another process|[Pp]ickle"):
         cross_val_score(model, *table, cv=2, n_jobs=2)
     assert not charges(model.ledger)
 
