@@ -1,9 +1,9 @@
 """From parts and public facts to a plan, in this order.
 
-1. What is wrong with the parts as they come together, and with k (``dpkit_core.pipeline.problems``).
+1. What keeps the parts from being asked at all is said (``dpkit_core.pipeline.problems``).
 2. Each part plans its stage for its public share of the budget, under the accountant that was named, or the
    one by default (``dpkit_core.pipeline.choose``).
-3. What is wrong with these plans. Whatever was wrong so far is said at once, and nothing is planned.
+3. What is wrong with k, with the number of records and with these plans is said, all at once.
 4. The stages are enlarged together for as long as the accountant's total over all their events stays within
    the budget, so that what joint composition saves is not lost.
 
