@@ -7,7 +7,8 @@ import functools
 import gc
 import sysconfig
 from collections import Counter
-from importlib.metadata import Distribution
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,9 @@ import typer.testing
 INSTALLED = Path(sysconfig.get_path("purelib"))
 
 
-def _read_once(name):
+def _read_once(cls, name):
     """Let a property of distributions be read once where no test installs or removes anything."""
-    read = getattr(Distribution, name).fget
+    read = getattr(cls, name).fget
     known = {}
 
     @functools.wraps(read)
@@ -31,11 +32,14 @@ def _read_once(name):
             known[path] = read(distribution)
         return known[path]
 
-    setattr(Distribution, name, property(remembered))
+    setattr(cls, name, property(remembered))
 
 
-_read_once("entry_points")
-_read_once("metadata")
+# Dask imports the second, by which distributions are found from then on.
+for module in ("importlib.metadata", "importlib_metadata"):
+    if find_spec(module):
+        for name in ("entry_points", "metadata"):
+            _read_once(import_module(module).Distribution, name)
 
 # Typer reads the signatures of all commands anew for each command line.
 typer.main.get_command = typer.testing._get_command = functools.cache(typer.main.get_command)
