@@ -5,7 +5,7 @@ uv run --with diffprivlib==0.6.6 --with "scikit-learn<1.9" python docs/results/o
 draws what ``tables/trees-one-split.csv`` and ``tables/trees-dp-ebm.csv`` have, and measures diffprivlib's
 linear regression on the same split, the median of five seeds: ``tables/overview-diffprivlib.csv``. Without
 TABLES it only draws. All private ones but ``winsorized`` are told the ranges of the data; research, not
-releases. Half a minute.
+releases.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from trees import FOLDS, named, r_squared, read
+from pages import keep, r_squared
+from trees import FOLDS, named, read
 from trees import tables as tables_of
 
 HERE = Path(__file__).parent / "tables"
@@ -108,10 +109,7 @@ def draw() -> None:
 def main(folder: Path | None) -> None:
     """Measure diffprivlib where there are tables, and draw."""
     if folder is not None:
-        with PEER.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(("table", "R2"))
-            writer.writerows((table, f"{score:.3g}") for table, score in measured(folder).items())
+        keep(PEER.stem, ["table", "R2"], ([name, f"{score:.3g}"] for name, score in measured(folder).items()))
     draw()
 
 

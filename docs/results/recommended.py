@@ -2,11 +2,11 @@
 
 python docs/results/recommended.py TABLES ABALONE [ROWS]
 
-prints, in Markdown, the recipe that the public facts lead to, median and worst test R^2 of its splits, all
-columns, a tenth held out, beside least squares that is not private, and last ``trees`` whatever is
-recommended. TABLES is a folder with the tables of the
-suite ``dpkendall``, ABALONE a Parquet file of that table; ROWS is a file that keeps what has been run. Seeded
-and scored on private records: research, not releases. Two minutes of processor time.
+writes ``tables/recommended.csv``: the recipe that the public facts lead to, median and worst test R^2 of its
+splits, all columns, a tenth held out, beside least squares that is not private, and last ``trees`` whatever
+is recommended. TABLES is a folder with the tables of the suite ``dpkendall``, ABALONE a Parquet file of that
+table; ROWS is a file that keeps what has been run. Seeded and scored on private records: research, not
+releases.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from pathlib import Path
 import attrs
 import numpy as np
 import pandas as pd
-from shapes import DELTA, Table, cell, least_squares, linear, r_squared, splits, tables
+from pages import keep, r_squared
+from shapes import DELTA, Table, cell, least_squares, linear, splits, tables
 
 from dpkit_core import Budget, Dataset, Plan, Randomness, Schema, compose
 from dpkit_core.pipeline.choose import recommend
@@ -66,12 +67,15 @@ def score(plan: Plan, split: int, train: Table, test: Table) -> float:
 
 
 def main(folder: Path, abalone: Path, kept: Path) -> None:
-    """Run what is missing, then print."""
-    rows: dict[str, list[float]] = json.loads(kept.read_text()) if kept.exists() else {}
+    """Run what is missing, and write the table."""
     heads = [head for e in EPSILONS for head in (f"recipe at {e:.3g}", f"R² at {e:.3g}")]
     heads.append(f"`{LAST}` at {EPSILONS[-1]:.3g}")
-    print("| table | n, d | least squares | " + " | ".join(heads) + " |")
-    print("|---" * (3 + len(heads)) + "|")
+    keep("recommended", ["table", "n, d", "least squares", *heads], measured(folder, abalone, kept))
+
+
+def measured(folder: Path, abalone: Path, kept: Path) -> Iterator[list[str]]:
+    """Yield the row of each table."""
+    rows: dict[str, list[float]] = json.loads(kept.read_text()) if kept.exists() else {}
     for name, data, schema in everything(folder, abalone):
         n, d = data[0].shape
         some = [split for split in splits(data) if split[0] < (1 if n == LARGE else SPLITS)]
@@ -83,7 +87,7 @@ def main(folder: Path, abalone: Path, kept: Path) -> None:
                 rows[key] = [score(plan, *split) for split in some]
                 kept.write_text(json.dumps(rows))
             cells += [cell(rows[key])] if named else [f"`{recipe}`", cell(rows[key])]
-        print(f"| {name} | {n}, {d} | " + " | ".join(cells) + " |", flush=True)
+        yield [name, f"{n}, {d}", *cells]
 
 
 if __name__ == "__main__":
