@@ -27,6 +27,7 @@ from dpkit_command_bench.summary import Standing, summarize
 from pages import keep
 
 OURS = "k-winsorized"
+SPEARMAN = f"{OURS} + scorer spearman"
 PICTURES = ("tables-k5", "tables-k10")
 
 Row = dict[str, Any]
@@ -100,13 +101,42 @@ def standings(rows: Sequence[Row], published: Sequence[Published], names: Sequen
         )
 
 
+def spearman(rows: Sequence[Row], ks: Sequence[int]) -> None:
+    """Keep the medians of our method with each of two scorers, and the worst split with the other one."""
+    found: defaultdict[tuple[int, str], defaultdict[str, list[float]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for row in rows:
+        found[row["k"], row["table"]][row["composition"]].append(row["r2"])
+    keep(
+        "dpkendall-spearman",
+        ("k", "table", OURS, "with spearman", "worst with spearman"),
+        [
+            (
+                k,
+                table,
+                number(statistics.median(each[OURS])),
+                number(statistics.median(each[SPEARMAN])),
+                number(min(each[SPEARMAN])),
+            )
+            for k in ks
+            for (at, table), each in found.items()
+            if at == k
+        ],
+    )
+
+
 def main(tables: Path, folder: Path) -> None:
     """Run what is missing, then keep and draw."""
     suite, results = find_suite("dpkendall"), Results(folder)
     suite = suite.only("table", ",".join(suite.published[0].values["non-dp"]))  # without what is made up
+    other, others = suite.only("composition", OURS).add("scorer", "spearman"), Results(folder / "spearman")
+    other = other.only("composition", SPEARMAN)
     with local_workers(-1) as workers:
         run(suite, results, workers, data_dir=tables)
+        run(other, others, workers, data_dir=tables)
     rows, published = results.rows(), results.published()
+    spearman([*rows, *others.rows()], suite.k)
     names = [recipe.name for recipe in suite.compositions]
     for k in suite.k:
         medians(rows, published, names, k)

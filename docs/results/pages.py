@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 HERE = Path(__file__).parent
+PAGES = (*HERE.glob("*.md"), HERE.parents[1] / "README.md")
 END = "<!-- its end -->"
 
 Row = Sequence[object]
@@ -39,7 +40,7 @@ def r_squared(y: npt.NDArray[np.float64], predicted: npt.NDArray[np.float64]) ->
 def markdown(head: Row, rows: Iterable[Row]) -> Iterator[str]:
     """Yield the lines of a table."""
     yield f"| {' | '.join(map(str, head))} |"
-    yield "|---" * len(head) + "|"
+    yield "|---" + "|---:" * (len(head) - 1) + "|"
     for row in rows:
         yield f"| {' | '.join(map(str, row))} |"
 
@@ -52,8 +53,8 @@ def plain(row: Row) -> list[str]:
 def keep(name: str, head: Row, rows: Iterable[Row]) -> None:
     """Print a table in Markdown as its rows are found, and keep it when it is whole.
 
-    It is kept as ``tables/NAME.csv``, on the page that has ``<!-- NAME.csv -->``, and in the picture that is
-    drawn from it. Without a name it is only printed.
+    It is kept as ``tables/NAME.csv``, on pages that have ``<!-- NAME.csv -->``, and in pictures drawn
+    from it. Without a name it is only printed.
     """
     found: list[Row] = []
 
@@ -73,7 +74,7 @@ def keep(name: str, head: Row, rows: Iterable[Row]) -> None:
     csv.writer(written, lineterminator="\n").writerows(map(plain, [head, *found]))
     (HERE / "tables" / f"{name}.csv").write_text(written.getvalue(), encoding="utf-8")
     begin = f"<!-- {name}.csv -->\n"
-    for page in HERE.glob("*.md"):
+    for page in PAGES:
         before, found, rest = page.read_text(encoding="utf-8").partition(begin)
         if found:
             table = "\n".join(lines)
