@@ -5,8 +5,8 @@ delta 1e-6 where a library has one. Each library is given the same public facts,
 else its documentation asks for. Those of dpkit are seeded as in ``diamonds.py``, so that both say the same.
 Scored on private records: research, not releases::
 
-    uv run --with 'scikit-learn<1.6' --with diffprivlib --with interpret-core --with opendp \
-        python docs/results/beside.py
+    uv run --with 'scikit-learn<1.9' --with diffprivlib==0.6.6 --with interpret-core==0.7.8 \
+        --with opendp==0.16.0 python docs/results/beside.py
 """
 
 from __future__ import annotations

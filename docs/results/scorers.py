@@ -4,7 +4,7 @@ python docs/results/scorers.py penalties TABLES [ROWS]
 python docs/results/scorers.py centers TABLES [ROWS]
 python docs/results/scorers.py times
 
-write ``tables/{penalties-*,centers-*,spearman-seconds}.csv``: mean test R^2 of three splits, a tenth held
+write ``tables/{penalties*,centers*,spearman-seconds}.csv``: mean test R^2 of three splits, a tenth held
 out, 8000 records, (ln 3, 1e-5), a fifth of it for the selection: `penalties` for kendall with each penalty
 and spearman, k = 3 and 5; `centers` for correlation with each center of the target and bounds that are tight
 or wide, and least squares without privacy on what is selected, to see the selection alone. TABLES is a folder
@@ -134,17 +134,20 @@ class Rows:
         return statistics.mean(found)
 
 
-def report(name: str, scorers: dict[str, Scorer], found: Iterable[tuple[str, list[float]]]) -> None:
-    """Keep one table, with the mean of each column last."""
+def means(name: str, scorers: dict[str, Scorer], found: Iterable[tuple[str, list[float]]]) -> list[str]:
+    """Keep one table, and return the mean of each column, which is its last row."""
+    last = []
 
     def rows() -> Iterator[list[str]]:
         columns = []
         for table, values in found:
             columns.append(values)
             yield [table, *(f"{value:.3f}" for value in values)]
-        yield ["mean", *(f"{statistics.mean(column):.3f}" for column in zip(*columns, strict=True))]
+        last.extend(f"{statistics.mean(column):.3f}" for column in zip(*columns, strict=True))
+        yield ["mean", *last]
 
     keep(name, ["table", *scorers], rows())
+    return last
 
 
 def penalties(folder: Path, rows: Rows) -> None:
@@ -155,11 +158,13 @@ def penalties(folder: Path, rows: Rows) -> None:
         scorer, key = PENALTIES[label], f"{name}, {label}"
         return rows.mean(table, table.schema, scorer, key=key, regressor=regressor, k=k)
 
+    lines = []
     for which, (regressor, k) in PICKED.items():
         found = (
             (name, [mean(name, table, label, regressor, k) for label in PENALTIES]) for name, table in loaded
         )
-        report(f"penalties-{which}", PENALTIES, found)
+        lines.append([f"k = {k}, `{regressor}`", *means(f"penalties-{which}", PENALTIES, found)])
+    keep("penalties", ["means over the tables", *(f"`{label}`" for label in PENALTIES)], lines)
 
 
 def centers(folder: Path, rows: Rows) -> None:
@@ -170,11 +175,13 @@ def centers(folder: Path, rows: Rows) -> None:
         schema, key = bounded(table, widths), f"{name}, {bounds}, {label}"
         return rows.mean(table, schema, CENTERS[label], key=key, regressor=EXACT, k=5)
 
+    lines = []
     for bounds, widths in (("tight", 0.0), ("wide", WIDE)):
         found = (
             (name, [mean(name, table, label, bounds, widths) for label in CENTERS]) for name, table in loaded
         )
-        report(f"centers-{bounds}", CENTERS, found)
+        lines.append([f"{bounds} bounds", *means(f"centers-{bounds}", CENTERS, found)])
+    keep("centers", ["means over the tables", *(f"`{label}`" for label in CENTERS)], lines)
 
 
 def seconds() -> Iterator[list[str]]:

@@ -21,7 +21,6 @@ from dpkit_command_bench.summary import summarize
 from pages import keep
 
 SUITES = ("dp-sis", "dpkendall", "rnm-screen", "s-gbdt")
-TABLE = Path(__file__).parent / "tables" / "suites.csv"
 
 
 def self_contained(suite: Suite) -> Suite:
