@@ -204,7 +204,7 @@ def main(folder: Path | None) -> None:
         name: (lambda size=size: synthetic(*size), TRIALS // TABLES)  # type: ignore[misc]
         for name, size in SYNTHETIC.items()
     }
-    for path in sorted(folder.glob("*.npz")) if folder else []:
+    for path in sorted(folder.rglob("*.npz")) if folder else []:
         datasets[f"{path.stem}, k = 5"] = (lambda path=path: microarray(path)), TRIALS // 2  # type: ignore[misc]
     arrays: dict[str, list[tuple[Any, ...]]] = {}
     with Path(__file__).with_name("dp-sis.csv").open("w", newline="", encoding="utf-8") as file:

@@ -217,7 +217,7 @@ def draw(found: Sequence[dict[str, Any]]) -> None:
 def main(folder: Path) -> None:
     """Measure on each microarray, and write tables and picture."""
     lasso, records, graded = [], [], []
-    for path in sorted(folder.glob("*.npz")):
+    for path in sorted(folder.rglob("*.npz")):
         array = read(path)
         lasso += figures(array)
         graded += grades(array)

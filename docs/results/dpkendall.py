@@ -24,7 +24,7 @@ from dpkit_command_bench.results import Results
 from dpkit_command_bench.runner import local_workers, run
 from dpkit_command_bench.suite import find_suite
 from dpkit_command_bench.summary import Standing, summarize
-from pages import keep
+from pages import keep, within
 
 OURS = "k-winsorized"
 SPEARMAN = f"{OURS} + scorer spearman"
@@ -133,8 +133,8 @@ def main(tables: Path, folder: Path) -> None:
     other, others = suite.only("composition", OURS).add("scorer", "spearman"), Results(folder / "spearman")
     other = other.only("composition", SPEARMAN)
     with local_workers(-1) as workers:
-        run(suite, results, workers, data_dir=tables)
-        run(other, others, workers, data_dir=tables)
+        for some, kept in ((suite, results), (other, others)):
+            run(some, kept, workers, data_dir=within(tables, "361072_cpu_act.parquet"))
     rows, published = results.rows(), results.published()
     spearman([*rows, *others.rows()], suite.k)
     names = [recipe.name for recipe in suite.compositions]

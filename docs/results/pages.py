@@ -1,10 +1,23 @@
-"""What scripts of this folder share: the tables that they measure on, and how pages get what they found."""
+"""What scripts of this folder share: the tables that they measure on, and how pages get what they found.
+
+python docs/results/pages.py PAGE FOLDER
+
+rebuilds a page by the commands that it shows, with its tables and pictures, and prints how long each takes.
+FOLDER has the tables of all suites, at any depth.
+"""
 
 from __future__ import annotations
 
 import csv
 import importlib.util
 import io
+import os
+import re
+import resource
+import shlex
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +32,11 @@ END = "<!-- its end -->"
 Row = Sequence[object]
 
 
+def within(folder: Path, name: str) -> Path:
+    """Return the folder, of any depth, in which there is such a file; the first one if there is none."""
+    return next((path.parent for path in sorted(folder.rglob(name))), folder)
+
+
 def benchmark(folder: Path) -> Iterator[tuple[str, Any]]:
     """Yield name and table of those of the suite ``dpkendall`` with files, fetched if the folder has none."""
     from dpkit_command_bench.sources import load  # noqa: PLC0415 - not in the environments of other libraries
@@ -28,7 +46,13 @@ def benchmark(folder: Path) -> Iterator[tuple[str, Any]]:
     for spec in (spec for spec in suite.tables if spec.file):
         yield (
             spec.name,
-            load(spec, data_dir=folder, folder=suite.folder, seed=suite.seed, neighboring=suite.neighboring),
+            load(
+                spec,
+                data_dir=within(folder, spec.file),
+                folder=suite.folder,
+                seed=suite.seed,
+                neighboring=suite.neighboring,
+            ),
         )
 
 
@@ -93,3 +117,26 @@ def draw(table: str) -> None:
     for page, dots in pictures.PICTURES.items():
         if dots.table == table:
             (HERE / f"{page}.svg").write_text(pictures.picture(page), encoding="utf-8")
+
+
+def commands(page: str) -> list[str]:
+    """Return the commands of a page that measure what it shows."""
+    text = (HERE / f"{page}.md").read_text(encoding="utf-8")
+    return re.findall(r"^ *((?:uv run .*)?python docs/results/\w+\.py.*)$", text, re.MULTILINE)
+
+
+def rebuild(page: str, folder: Path) -> None:
+    """Run the commands of a page where what they keep is thrown away, and print their processor time."""
+    for command in commands(page):
+        words = shlex.split(command.replace("docs/results", str(HERE)).replace("FOLDER", str(folder)))
+        words[:1] = [sys.executable] if words[0] == "python" else words[:1]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        with tempfile.TemporaryDirectory() as place:
+            environment = os.environ | {"UV_PROJECT": str(HERE.parents[1])}
+            subprocess.run(words, check=True, cwd=place, env=environment)
+        seconds = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+        print(f"{command}: {seconds:.0f} s of processor time", flush=True)
+
+
+if __name__ == "__main__":
+    rebuild(sys.argv[1], Path(sys.argv[2]).resolve())

@@ -24,7 +24,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
-from pages import keep
+from pages import keep, within
 from sklearn.linear_model import LinearRegression, lars_path
 from sklearn.preprocessing import PowerTransformer
 
@@ -565,12 +565,13 @@ def repeated(fit: Fit, world: World) -> Array:
 
 def main() -> None:
     """Keep all tables."""
-    if len(sys.argv) > 1:
-        show_real(Path(sys.argv[1]))
-        show_public(Path(sys.argv[1]))
+    folder = within(Path(sys.argv[1]), "bodyfat.parquet") if len(sys.argv) > 1 else None
+    if folder is not None:
+        show_real(folder)
+        show_public(folder)
     show_synthetic()
     show_gaps()
-    show_steps(Path(sys.argv[1]) if len(sys.argv) > 1 else None)
+    show_steps(folder)
 
 
 if __name__ == "__main__":

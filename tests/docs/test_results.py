@@ -73,6 +73,32 @@ def test_a_table_is_written_by_a_script(name: str) -> None:
     assert any(start in source for source in SCRIPTS for start in starts)
 
 
+@pytest.mark.parametrize("page", sorted({page for page, _, _ in SHOWN} - {"README.md"}))
+def test_a_page_with_tables_has_the_commands_that_measure_them(page: str) -> None:
+    commands = pages.commands(page.removesuffix(".md"))
+    assert commands
+    for command in commands:
+        (script,) = re.findall(r"docs/results/\w+\.py", command)
+        assert (ROOT / script).is_file()
+
+
+def test_a_page_is_rebuilt_where_it_leaves_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    page, script = tmp_path / "docs/results/page.md", tmp_path / "docs/results/measure.py"
+    script.parent.mkdir(parents=True)
+    page.write_text("    python docs/results/measure.py FOLDER kept.json\n\n$ python docs/results/other.py\n")
+    script.write_text(
+        "import pathlib, sys\n"
+        "pathlib.Path(sys.argv[2]).write_text('kept')\n"
+        "pathlib.Path(__file__).with_name('found').write_text(sys.argv[1])\n"
+    )
+    monkeypatch.setattr(pages, "HERE", page.parent)
+    pages.rebuild("page", tmp_path / "data")
+    assert (page.parent / "found").read_text() == str(tmp_path / "data")
+    assert {path.name for path in page.parent.iterdir()} == {"page.md", "measure.py", "found"}
+
+
 def test_a_table_is_kept_when_it_is_whole(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
