@@ -58,6 +58,32 @@ def test_two_pages_say_the_same_of_the_same_fits() -> None:
     assert beside["least squares, no privacy"] == here["least squares, no privacy"]
 
 
+def test_the_landing_page_says_what_the_tables_of_its_papers_say() -> None:
+    said = (pages.HERE / "index.md").read_text(encoding="utf-8")
+    recall = {(row["scorer"], row["selector"]): row["2"] for row in table("dp-sis-1000-records")}
+    assert recall["correlation, clip 1 sd", "canonical_lipschitz"] == "1.00"
+    assert recall["correlation, published (not private)", "canonical_lipschitz"] == "0.08"
+    assert "All of 8 relevant columns among 1000 at epsilon 2, instead of .08" in said
+
+    medians = table("dpkendall-k5")
+    positive = {
+        name: sum(not row[name].startswith(("-", "refused")) for row in medians)
+        for name in ("k-tukey", "k-winsorized")
+    }
+    assert (len(medians), positive) == (11, {"k-tukey": 10, "k-winsorized": 11})
+    assert "on ten of eleven tables by the paper's `k-tukey`, on all by `k-winsorized`" in said
+
+    f1 = {row[""]: float(row["F1"]) for row in table("screening-uncorrelated")}
+    found = f1["proved: frank_wolfe"], f1["paper: RNM-Screen as printed, T = 1000"]
+    assert f"F1 {found[0]:.2f} of the true coefficients by `frank_wolfe`".replace("0.", ".") in said
+    assert f"the printed rule, which is not private, has {found[1]:.2f}".replace("0.", ".") in said
+
+    trees = {row["epsilon"]: row for row in table("s-gbdt-abalone")}
+    ours, theirs, more = trees["0.2"]["sgbdt"], trees["0.2"]["authors' repository"], trees["1"]["sgbdt"]
+    assert (ours[:5], theirs, more[:5]) == ("0.337", "0.317", "0.441")
+    assert ".337 at epsilon .2, where the authors' code with valid accounting has .317, and .441 at 1" in said
+
+
 SCRIPTS = [
     script.read_text(encoding="utf-8")
     for script in (*pages.HERE.glob("*.py"), ROOT / "tests/benchmarks/speed.py")
