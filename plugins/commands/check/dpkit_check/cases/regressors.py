@@ -61,7 +61,7 @@ FIT_BUDGETS = ((Budget(1.0, 1e-6), (2, 3, 8, 20)), (Budget(6.0, 0.1), (300,)))
 PERSON_BUDGETS = (Budget(6.0, 0.1), Budget(40.0, 0.1))
 
 # A fit that asks the meter more often than this is run less often, down to a fifth: it takes so long.
-EASY_DRAWS = 25
+EASY_DRAWS = 9
 
 # Features that were selected, of a schema whose bounds all differ: which, and in which order, is not planned.
 _SELECTED = ((1,), (3, 1))
@@ -116,6 +116,11 @@ class RegressorCase:
             f"accountant {type(request.accountant).__name__}, epsilon {request.budget.epsilon:g}, delta "
             f"{request.budget.delta:g}, {request.neighboring.value}{batches}"
         )
+
+    @property
+    def slow(self) -> bool:
+        """Whether not even half of all runs are made: of several schemas, one has to do."""
+        return not self.affordable(2)
 
     def affordable(self, runs: int) -> int:
         """Return how many of ``runs`` to make, by how often a fit asks the meter."""
@@ -363,6 +368,8 @@ def every_regression(make: Factory[Regressor]) -> Iterator[RegressorCase]:
                 if isinstance(case, RegressorCase):
                     found = True
                     yield attrs.evolve(case, sizes=(5, 20), often=schema in common)
+                    if place and case.slow:
+                        break
             for columns in _SELECTED if not place else ():
                 case = served(one, schemas(neighboring)["bounded"], budget, k=len(columns))
                 if isinstance(case, RegressorCase):
@@ -459,8 +466,8 @@ def personal(make: Factory[Regressor]) -> Iterator[RegressorCase]:
             yield case
             if isinstance(case, RegressorCase):
                 yield from filtered(make, case)
-                if draws(case.plan) > EASY_DRAWS:
-                    break  # one schema takes so long that it has to do
+                if case.slow:
+                    break
 
     return offered(asked(), "the regressor rejects every request of the kit as unsuitable")
 
@@ -481,7 +488,7 @@ def streams(make: Factory[Any]) -> Iterator[RegressorCase]:
                 yield from cases
                 plans = [case for case in cases if isinstance(case, RegressorCase)]
                 yield from (kept for case in plans for kept in filtered(make, case))
-                if any(draws(case.plan) > EASY_DRAWS for case in plans):
-                    break  # one schema takes so long that it has to do
+                if any(case.slow for case in plans):
+                    break
 
     return offered(asked(), "the regressor rejects every stream of the kit as unsuitable")
