@@ -11,7 +11,7 @@
 #endif
 
 /* Raised with every change of a signature or a meaning, here and in __init__.py. */
-#define ABI 4
+#define ABI 5
 
 #if defined(_WIN32)
 #define EXPORT __declspec(dllexport)
@@ -702,17 +702,6 @@ FAST static void left_fast(int64_t n, const int32_t *scores, const uint8_t *leav
 }
 #endif
 
-EXPORT void dpkit_left(int64_t n, const int32_t *scores, const uint8_t *leaves, int64_t count, const int32_t *values,
-                       int32_t *left) {
-#ifdef FAST
-    if (ON_A_FAST_PROCESSOR) {
-        left_fast(n, scores, leaves, count, values, left);
-        return;
-    }
-#endif
-    left_by(n, scores, leaves, count, values, left);
-}
-
 /* Adds up values by group, each clipped to a limit. */
 static INLINE void clipped_sums_by(int64_t n, const int32_t *values, int32_t limit, const uint8_t *groups,
                                    int64_t count, int64_t *sums) {
@@ -737,6 +726,25 @@ static INLINE void clipped_sums_by(int64_t n, const int32_t *values, int32_t lim
     }
     for (int64_t group = 0; group < count; group++)
         sums[group] = parts[0][group] + parts[1][group] + parts[2][group] + parts[3][group];
+}
+
+/* One step of boosting in one pass: what is left after the values of the leaves in the last tree, the leaf of each
+ * record in the next one, and the sums there of what is left. A tile of records stays in the cache. */
+static INLINE void boosted_by(int64_t n, int64_t stride, const uint8_t *codes, int64_t depth, const int64_t *features,
+                              const int64_t *cuts, const int32_t *scores, const uint8_t *leaves, const int32_t *values,
+                              int32_t limit, int32_t *left, uint8_t *next, int64_t *sums,
+                              void (*less)(int64_t, const int32_t *, const uint8_t *, int64_t, const int32_t *,
+                                           int32_t *)) {
+    enum { SIZE = 4096 };
+    int64_t some[256], count = INT64_C(1) << depth;
+    for (int64_t leaf = 0; leaf < count; leaf++) sums[leaf] = 0;
+    for (int64_t first = 0; first < n; first += SIZE) {
+        int64_t size = n - first < SIZE ? n - first : SIZE;
+        less(size, scores + first, leaves + first, count, values, left + first);
+        leaves_by(size, stride, codes + first, depth, features, cuts, next + first);
+        clipped_sums_by(size, left + first, limit, next + first, count, some);
+        for (int64_t leaf = 0; leaf < count; leaf++) sums[leaf] += some[leaf];
+    }
 }
 
 /* Scores after the values of the leaves in one tree. */
@@ -828,6 +836,27 @@ EXPORT void dpkit_gradient(int64_t n, int64_t columns, int64_t stride, const int
     }
 #endif
     gradient_by(n, columns, stride, rows, targets, weights, unit, scale, limit, gradient, products_by);
+}
+
+#ifdef FAST
+FAST static void boosted_fast(int64_t n, int64_t stride, const uint8_t *codes, int64_t depth, const int64_t *features,
+                              const int64_t *cuts, const int32_t *scores, const uint8_t *leaves, const int32_t *values,
+                              int32_t limit, int32_t *left, uint8_t *next, int64_t *sums) {
+    boosted_by(n, stride, codes, depth, features, cuts, scores, leaves, values, limit, left, next, sums, left_fast);
+}
+#endif
+
+EXPORT void dpkit_boosted(int64_t n, int64_t stride, const uint8_t *codes, int64_t depth, const int64_t *features,
+                          const int64_t *cuts, const int32_t *scores, const uint8_t *leaves, const int32_t *values,
+                          int64_t limit, int32_t *left, uint8_t *next, int64_t *sums) {
+#ifdef FAST
+    if (ON_A_FAST_PROCESSOR) {
+        boosted_fast(n, stride, codes, depth, features, cuts, scores, leaves, values, (int32_t)limit, left, next, sums);
+        return;
+    }
+#endif
+    boosted_by(n, stride, codes, depth, features, cuts, scores, leaves, values, (int32_t)limit, left, next, sums,
+               left_by);
 }
 
 CHOOSE(leaves,

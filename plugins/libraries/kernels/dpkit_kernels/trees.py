@@ -84,14 +84,45 @@ def leaves(
     return result
 
 
-def left(
-    scores: npt.NDArray[np.int32], values: npt.NDArray[np.int32], leaves: Leaves
-) -> npt.NDArray[np.int32]:
-    """Return scores less the values of their leaves."""
-    scores, leaves, values = _dense(scores, np.int32), _dense(leaves, np.uint8), _dense(values, np.int32)
-    result = np.empty(scores.size, np.int32)
-    call("dpkit_left", scores.size, scores, leaves, values.size, values, result)
-    return result
+def boosted(
+    codes: Leaves,
+    features: npt.NDArray[np.intp],
+    cuts: npt.NDArray[np.intp],
+    *,
+    scores: npt.NDArray[np.int32],
+    leaves: Leaves,
+    values: npt.NDArray[Any],
+    limit: int,
+) -> tuple[npt.NDArray[np.int32], Leaves, npt.NDArray[np.int64]]:
+    """Return what is left after the last tree, the leaf of each record in the next, and sums there.
+
+    Parameters
+    ----------
+    codes
+        A row for each feature, a column for each record.
+    features, cuts
+        Of the next tree, which is oblivious and at most 8 deep.
+    scores
+        Whole numbers; what is left is these less the values of their leaves in the last tree.
+    leaves
+        In the last tree.
+    values
+        Of its leaves: whole numbers, as many as the next tree has leaves.
+    limit
+        To which what is left is clipped before it is added up.
+    """
+    records, depth = codes.shape[1], len(features)
+    codes, scores, leaves = _dense(codes, np.uint8), _dense(scores, np.int32), _dense(leaves, np.uint8)
+    values = _dense(values, np.int32)
+    if not scores.shape == leaves.shape == (records,) or values.shape != (2**depth,):
+        raise ValueError(f"scores {scores.shape}, leaves {leaves.shape} and values {values.shape} do not match")
+    asked, above = _dense(features, np.int64), _dense(cuts, np.int64)
+    left, now, sums = np.empty(records, np.int32), np.empty(records, np.uint8), np.empty(2**depth, np.int64)
+    call(
+        "dpkit_boosted",
+        records, codes.strides[0], codes, depth, asked, above, scores, leaves, values, limit, left, now, sums,
+    )  # fmt: skip
+    return left, now, sums
 
 
 def clipped_sums(
