@@ -21,6 +21,13 @@ def _dense(array: npt.NDArray[Any], kind: type[np.generic]) -> npt.NDArray[Any]:
     return np.ascontiguousarray(array, kind)
 
 
+def _require_as_long(first: npt.NDArray[Any], *others: npt.NDArray[Any]) -> None:
+    """Raise unless arrays have as many numbers each, one for each record: beyond, a kernel would read on."""
+    if any(other.shape != first.shape for other in others):
+        sizes = ", ".join(str(each.size) for each in (first, *others))
+        raise ValueError(f"arrays have {sizes} numbers; all must have one for each record")
+
+
 def gradient(
     rows: npt.NDArray[np.int16],
     targets: npt.NDArray[np.float64],
@@ -114,8 +121,9 @@ def boosted(
     records, depth = codes.shape[1], len(features)
     codes, scores, leaves = _dense(codes, np.uint8), _dense(scores, np.int32), _dense(leaves, np.uint8)
     values = _dense(values, np.int32)
-    if not scores.shape == leaves.shape == (records,) or values.shape != (2**depth,):
-        raise ValueError(f"scores {scores.shape}, leaves {leaves.shape} and values {values.shape} do not match")
+    _require_as_long(leaves, codes[0], scores)
+    if values.shape != (2**depth,):
+        raise ValueError(f"there are {values.size} values of {2**depth} leaves")
     asked, above = _dense(features, np.int64), _dense(cuts, np.int64)
     left, now, sums = np.empty(records, np.int32), np.empty(records, np.uint8), np.empty(2**depth, np.int64)
     call(
@@ -130,6 +138,7 @@ def clipped_sums(
 ) -> npt.NDArray[np.int64]:
     """Return the sums of values, clipped to a limit, in each of at most 256 groups."""
     values, groups = _dense(values, np.int32), _dense(groups, np.uint8)
+    _require_as_long(values, groups)
     result = np.empty(count, np.int64)
     call("dpkit_clipped_sums", values.size, values, limit, groups, count, result)
     return result
@@ -138,6 +147,7 @@ def clipped_sums(
 def moved(scores: Floats, values: Floats, leaves: Leaves) -> Floats:
     """Return scores plus the values of their leaves."""
     scores, leaves, values = _dense(scores, np.float64), _dense(leaves, np.uint8), _dense(values, np.float64)
+    _require_as_long(scores, leaves)
     result = np.empty(scores.size)
     call("dpkit_moved", scores.size, scores, leaves, values, result)
     return result
@@ -146,6 +156,7 @@ def moved(scores: Floats, values: Floats, leaves: Leaves) -> Floats:
 def differences(of: Floats, less: Floats, *, factor: float, limit: int) -> npt.NDArray[np.int32]:
     """Return finite differences times a factor, clipped to a limit below 2^31 and truncated."""
     of, less = _dense(of, np.float64), _dense(less, np.float64)
+    _require_as_long(of, less)
     result = np.empty(of.size, np.int32)
     call("dpkit_differences", of.size, of, less, factor, float(limit), result)
     return result
