@@ -428,11 +428,3 @@ def _supported(make: Factory[Accountant]) -> Iterator[tuple[Accountant, Event]]:
         for event in events(neighboring):
             if accountant.supports(event):
                 yield accountant, event
-
-
-def _falls(values: list[float]) -> bool:
-    return all(_at_least(a, b) for a, b in itertools.pairwise(values))
-
-
-def _at_least(a: float, b: float) -> bool:
-    return a >= b * (1 - TOLERANCE) - 1e-15
