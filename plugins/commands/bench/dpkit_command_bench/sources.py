@@ -99,7 +99,7 @@ def locate(spec: TableSpec, data_dir: Path | None, folder: Path) -> str:
         origin, value = spec.origin
         return f"{_ORIGINS[origin]} {value}"
     where = (
-        "--data-dir or beside the suite" if data_dir else "the suite's folder; name another with --data-dir"
+        "--data-dir or next to the suite" if data_dir else "the suite's folder; name another with --data-dir"
     )
     raise MissingTable(f"{spec.file} is not in {where}")
 
