@@ -160,8 +160,8 @@ def of_coins(stages: Iterable[Stage], engine: str) -> Iterator[str]:
 def needs_records(part: Part[Component], engine: str) -> str:
     """Return why a part cannot be run where records are elsewhere."""
     return (
-        f"{part} needs the records in one place, and {engine} adds up where they are; choose a part that "
-        "asks for sums alone, or leave the engine out"
+        f"{part} needs the records in one place, but {engine} computes sums where they are; choose a part "
+        "that asks for sums alone, or leave the engine out"
     )
 
 

@@ -88,7 +88,7 @@ def test_a_release_and_a_saved_plan_are_those_of_one_machine(dpkit, table, folde
 def test_what_cannot_run_there_is_refused_in_the_plan(dpkit, table):
     result = dpkit("compose", table, "--regressor", "tukey", "--engine", "dask", "--dry-run")
     assert result.exit_code == 2
-    assert "tukey needs the records in one place, and dask adds up where they are" in " ".join(
+    assert "tukey needs the records in one place, but dask computes sums where they are" in " ".join(
         result.output.split()
     )
     alone = dpkit("compose", table, "--set", "engine.workers=2", "--dry-run")
