@@ -426,7 +426,7 @@ def test_a_ledger_in_memory_does_not_go_to_other_processes():
     ledger = Ledger.in_memory()
     ledger.add(Account("table", SCHEMA, Budget(10.0, 1e-3)))
     model = PrivateRegressor(ledger=ledger.payer("table"), schema=SCHEMA, epsilon=1.0)
-    with pytest.raises(InvalidLedger, match="in memory cannot go to another process"):
+    with pytest.raises(InvalidLedger, match="in memory cannot be sent to another process"):
         pickle.dumps(model)  # as joblib sends it
     assert not charges(model.ledger)
 
