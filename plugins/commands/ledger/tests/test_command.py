@@ -173,7 +173,7 @@ def test_a_finished_move_is_not_repeated(dpkit, opened, folder):
 def test_a_second_account_has_a_table_of_its_own(dpkit, opened):
     again = create(dpkit, "diamonds", 9, 0)
     assert again.exit_code == 2
-    assert "what it allows cannot be changed" in words(again)
+    assert "its budget cannot be changed" in words(again)
     other = create(dpkit, "numbers", 1, 1e-6, measure="renyi")
     assert other.exit_code == 0, other.output
     assert "numbers" in dpkit("ledger", "show", "ledger.db").stdout
