@@ -34,6 +34,7 @@ from dpkit_check.attacks import (
     samples,
     sensitivity,
     shapes,
+    sums,
     totals,
 )
 from dpkit_check.cases.every import again
@@ -263,6 +264,7 @@ _ATTACKS = (
     claims,
     elsewhere,
     shapes,
+    sums,
     forms,
     totals,
     coins,

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+import attrs
 import numpy as np
 
 from dpkit_check.cases.iterates import IterateCase, iterate_scorings
@@ -28,7 +29,7 @@ from dpkit_check.worlds import (
 )
 from dpkit_core.arrays import Matrix, Vector
 from dpkit_core.data.dataset import AnyDataset, Dataset
-from dpkit_core.data.schema import Schema
+from dpkit_core.data.schema import Column, Schema
 from dpkit_core.errors import CalibrationFailed, Unsuitable
 from dpkit_core.pipeline.parts import forms_of
 from dpkit_core.privacy.budget import Neighboring, Sensitivity
@@ -316,6 +317,23 @@ def _corners(make: Factory[Scorer], rng: np.random.Generator, trial: Trial) -> I
                 yield name, case, (), (5,), some(schema, 5, CORNER_PAIRS)
                 if scorer.adaptive:
                     yield name, case, (0,), (5,), some(schema, 5, CORNER_PAIRS // 2)
+
+    yield from _later_corners(make, trial)
+
+
+def _later_corners(make: Factory[Scorer], trial: Trial) -> Iterator[_Corner]:
+    """Yield schemas that differ from those of the others in one fact, by random numbers of their own."""
+    rng = np.random.default_rng([trial.seed, 15])
+    for neighboring in Neighboring:
+        text = Schema(
+            (Column("s", "categorical", buckets=3),), Column("y", lower=-1.0, upper=1.0), neighboring
+        )
+        below = attrs.evolve(box(2, neighboring), target=Column("y", lower=-7.0, upper=-2.0))
+        tried = [("one column in buckets", make, text), ("a target below zero", make, below)]
+        tried += [(f"{name}, a target below zero", other, below) for name, other in variants(make)]
+        for name, other, schema in tried:
+            starts = Population(schema).some_corner_pairs(rng, 3, CORNER_PAIRS * trial.effort)
+            yield name, ScorerCase(scorer_of_tables(other), schema), (), (3,), starts
 
 
 def _equal(schema: Schema, records: int, rng: np.random.Generator) -> Pair:
