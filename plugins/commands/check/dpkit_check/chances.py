@@ -71,6 +71,10 @@ class Script:
         self.law, self.scale = law, scale
         return self.noise
 
+    def order(self, items: Any) -> Any:
+        """Return the items in their order."""
+        return in_order(items)
+
 
 @attrs.define(eq=False)
 class FirstAhead(Script):
@@ -175,6 +179,35 @@ class OneTest(Script):
         return np.full(_shape(size), self.noise[0])
 
 
+@attrs.define(eq=False)
+class OneNumber(Script):
+    """One number of Laplace noise, drawn as such or as the difference of two exponential numbers."""
+
+    left: npt.NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(0, dtype=np.int64))
+    noise: Floats = attrs.field(factory=lambda: np.zeros(0))
+    value: float = 0.0
+    least: float = 0.0
+    """The smaller of two exponential numbers."""
+    given: int = 0
+
+    @property
+    def whole(self) -> bool:
+        """Whether the number was asked for, all of it and once."""
+        return (self.law, self.given) in {("laplace", 1), ("exponential", 2)}
+
+    def order(self, items: Any) -> Any:
+        """Refuse: picks in a secret order do not follow from the number."""
+        raise NotProbed
+
+    def give(self, law: str, scale: float, size: Size) -> Floats:
+        """Return the number, or the next of the two."""
+        if math.prod(_shape(size)) != 1 or self.law not in {"", law} or self.whole:
+            raise NotProbed
+        value = self.value if law == "laplace" else self.least + max(0.0, self.value * (-1) ** self.given)
+        self.law, self.given = law, self.given + 1
+        return np.full(_shape(size), value)
+
+
 @attrs.frozen
 class _Scripted(QuickSampler):
     answers: Chosen
@@ -201,8 +234,8 @@ class _Scripted(QuickSampler):
         return self._whole("gaussian", float(sigma), size)
 
     def permutation(self, items: Any) -> Any:
-        """Return the items in their order."""
-        return in_order(items)
+        """Return the items in the order of the script."""
+        return self.answers.script.order(items)
 
     def subset(self, items: Any, size: int) -> Any:
         """Return the sample that was chosen, which one draw may be made from."""
@@ -307,6 +340,37 @@ def law_of_test(picked: Callable[[OneTest], Outcome]) -> tuple[Outcome, float, i
         middle = (low + high) / 2
         low, high = (low, middle) if given(middle, last=True)[0] == passed else (middle, high)
     return passed, float(_above("laplace", np.array(high))), probe.of
+
+
+def law_of_number(picked: Callable[[OneNumber], Outcome]) -> dict[Outcome, float]:
+    """Return the law of what is picked one way above a level of one number of Laplace noise, and one below.
+
+    Raises
+    ------
+    NotProbed
+        If it follows from anything else, or is the same for all numbers.
+    """
+
+    def given(value: float, least: float = 0.0) -> Outcome:
+        script = OneNumber(value=value, least=least)
+        outcome = picked(script)
+        if not script.whole:
+            raise NotProbed
+        return outcome
+
+    low, high = REACH["laplace"]
+    below, above = given(low), given(high)
+    if below == above:
+        raise NotProbed
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if given(middle) == above else (middle, high)
+    for far in (1e-3, 0.5, 5.0, 20.0):
+        for least in (0.0, 2.0):
+            if (given(low - far, least), given(high + far, least)) != (below, above):
+                raise NotProbed
+    chance = float(_above("laplace", np.array(high)))
+    return {above: chance, below: 1 - chance}
 
 
 Wins = Callable[[Script], bool]

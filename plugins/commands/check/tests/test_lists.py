@@ -3,18 +3,28 @@
 import itertools
 import math
 from fractions import Fraction
+from typing import ClassVar
 
+import attrs
 import numpy as np
 import pytest
+from dpkit_check import run_checks
 from dpkit_check.chances import (
     LIST_PRECISION,
     Chosen,
     NotProbed,
     OneDraw,
     law_of_lists,
+    law_of_number,
     law_of_whole_noise,
     slope_of_draws,
 )
+
+from dpkit_core import StagePlan
+from dpkit_core.errors import Unsuitable
+from dpkit_core.privacy.events import ApproxDP
+
+ARITHMETIC = "float64 noise with full tails"
 
 SCORES = np.array([0.0, 1.5, -0.5, 1.5])
 LISTS = list(itertools.permutations(range(4), 2))
@@ -128,3 +138,74 @@ def test_who_must_win_two_draws_falls_behind_twice_as_fast():
 def test_a_sum_of_two_draws_is_not_probed():
     with pytest.raises(NotProbed):
         slope_of_draws(two_draws(together=True))
+
+
+def by_a_number(script, sign=1):
+    return script.give("laplace", 1.0, ())[()] * sign > 1.5
+
+
+def by_two_numbers(script, sign=1):
+    return script.give("exponential", 1.0, ()) + sign * script.give("exponential", 1.0, ()) > 1.5
+
+
+@pytest.mark.parametrize("picked", [by_a_number, lambda script: by_two_numbers(script, -1)])
+def test_one_number_of_laplace_noise_is_above_a_level_as_often_as_its_tail_says(picked):
+    tail = math.exp(-1.5) / 2
+    assert law_of_number(picked) == pytest.approx({True: tail, False: 1 - tail}, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "picked",
+    [
+        by_two_numbers,
+        lambda script: script.give("exponential", 1.0, ())[()] > 1.5,
+        lambda script: by_a_number(script) or by_a_number(script),
+        lambda script: by_a_number(script) + len(script.order([1, 2])),
+        lambda script: abs(script.give("laplace", 1.0, ())[()]) > 1.5,
+        lambda script: script.give("laplace", 1.0, ())[()] > -100,
+    ],
+    ids=["a sum", "half of it", "twice", "a secret order", "two levels", "no level"],
+)
+def test_what_follows_from_more_than_one_number_is_not_probed(picked):
+    with pytest.raises(NotProbed):
+        law_of_number(picked)
+
+
+@attrs.frozen
+class Stable:
+    """The best if they lead by far, by a private test, else the first (Dwork and Lei 2009)."""
+
+    api: ClassVar[int] = 3
+    proof: ClassVar[str] = "none"
+    reference: ClassVar[str] = "Dwork and Lei 2009"
+    unit: ClassVar[str] = "range"
+
+    def plan(self, request, /):
+        if len(request.rounds) > 1 or not request.budget.delta:
+            raise Unsuitable("for one round and a delta")
+        event = ApproxDP(request.budget.epsilon, request.budget.delta, request.neighboring, proof="none")
+        return StagePlan([event], settings=event, arithmetic=[ARITHMETIC])
+
+    def select(self, scores, plan, meter, /):
+        event, k = plan.settings_as(ApproxDP), scores.round.picks
+        order, sensitivity = np.argsort(-scores.values, kind="stable"), scores.round.sensitivity
+        with meter.custom(event, proof="none", arithmetic=ARITHMETIC) as sampler:
+            noise = sampler.exponential() - sampler.exponential()
+        lead = scores.values[order[k - 1]] - scores.values[order[k]] if k < order.size else 0.0
+        scale = getattr(sensitivity, self.unit) / event.epsilon
+        passed = lead + scale * noise > sensitivity.range + scale * math.log(1 / (2 * event.delta))
+        return np.sort(order[:k] if passed else np.arange(k)).tolist()
+
+
+class Shaky(Stable):
+    """FALSE: the lead moves by the range, twice as far as a score."""
+
+    unit: ClassVar[str] = "linf"
+
+
+@pytest.mark.slow
+def test_a_lead_is_hidden_by_noise_for_the_range():
+    check = "check_chosen_noise_hides_the_scores"
+    found = [run_checks(make, "selector", only=[check]).results[0] for make in (Stable, Shaky)]
+    assert [one.status for one in found] == ["passed", "failed"]
+    assert "one number of Laplace noise decides what is picked" in found[1].detail

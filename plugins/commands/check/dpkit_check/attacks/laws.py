@@ -38,11 +38,13 @@ from dpkit_check.chances import (
     InTurn,
     NotProbed,
     OneDraw,
+    OneNumber,
     OneTest,
     Script,
     chances,
     largest_ratio,
     law_of_lists,
+    law_of_number,
     law_of_test,
     range_of_losses,
     slope_of_draws,
@@ -98,6 +100,9 @@ LIST_PAIRS = 6
 # Many candidates, one pick; and several, where a test says that the best are sure, as far as they are ahead.
 AMONG, AMONG_PAIRS = 24, 1
 TESTED, NEARLY_SURE = (40, (3,)), 0.99
+# Where one number decides by how far the best lead, which is up to so many range sensitivities.
+DECIDED: tuple[int, tuple[int, ...], tuple[float, float]] = (6, (2,), (1.0, 2.0))
+MOST_AHEAD = 2.0**20
 
 
 @attack("numerical", kinds=("selector",), statistical=True)
@@ -466,13 +471,18 @@ def _all_lists_apart(make: Factory[TopKSelector], trial: Trial) -> Iterator[floa
             except NotProbed:
                 break
     for variant in each_variant(make):
-        many, tested = (claimed_selection(variant, *shape) for shape in ((AMONG, (1,)), TESTED))
+        many, tested, decided = (
+            claimed_selection(variant, *shape) for shape in ((AMONG, (1,)), TESTED, DECIDED)
+        )
         with suppress(NotProbed):
             for pair in many.among_many(rng, AMONG_PAIRS * trial.effort) if many else ():
                 yield lists_apart(many, pair)
         with suppress(NotProbed):
             if tested:
                 yield _test_apart(tested)
+        with suppress(NotProbed):
+            if decided:
+                yield from _leads_apart(decided)
 
 
 def _test_apart(case: SelectorCase) -> float:
@@ -497,6 +507,35 @@ def _test_apart(case: SelectorCase) -> float:
             f"{case.beside(pair)} ({case.name})"
         )
     return max(0.0, delta) / budget.delta if budget.delta else 0.0
+
+
+def _leads_apart(case: SelectorCase) -> Iterator[float]:
+    """Yield the delta where one number of noise decides by how far the best lead; fail if it is too large."""
+    (k,), (spread,), budget = case.picks, [spread for _, spread in case.moves], case.request.budget
+
+    def picked(lead: float, script: OneNumber) -> tuple[int, ...]:
+        last = np.arange(case.features) >= case.features - k  # where a test that fails leads to the first
+        values = spread * np.where(last, lead / 2, -lead / 2)
+        return case.selected([values], Chosen(script))
+
+    near, far = 0.0, MOST_AHEAD
+    ahead = picked(far, OneNumber())
+    if picked(near, OneNumber()) == ahead:
+        raise NotProbed
+    for _ in range(HALVINGS):
+        middle = (near + far) / 2
+        near, far = (near, middle) if picked(middle, OneNumber()) == ahead else (middle, far)
+    for lead in (far - 1, far - 0.5, far):
+        one, other = (law_of_number(partial(picked, each)) for each in (lead, lead + 1))
+        delta = max(hockey_stick(*laws, budget.epsilon) for laws in ((one, other), (other, one)))
+        require(
+            delta <= budget.delta * (1 + 1e-6) + 10 * PRECISION,
+            f"one number of Laplace noise decides what is picked; by leads of {lead:.4g} and {lead + 1:.4g} "
+            f"range sensitivities, the {k} best are picked with probabilities {one.get(ahead, 0):.4g} and "
+            f"{other.get(ahead, 0):.4g}: delta is {delta:.4g} at epsilon {budget.epsilon:g}; the budget "
+            f"allows {budget.delta:g} ({case.name})",
+        )
+        yield delta / budget.delta if budget.delta else 0.0
 
 
 def _together(case: SelectorCase, pair: Pair) -> bool:

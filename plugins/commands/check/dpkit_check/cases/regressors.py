@@ -26,6 +26,7 @@ from dpkit_check.cases.scenes import (
     tables_of,
 )
 from dpkit_check.instrument import AllAsked, Answers, Transcript, opened
+from dpkit_check.options import options_of
 from dpkit_check.trial import CheckFailed, Factory, NotApplicable, Trial, require
 from dpkit_check.worlds import (
     Population,
@@ -64,7 +65,7 @@ PERSON_BUDGETS = (Budget(6.0, 0.1), Budget(40.0, 0.1))
 # A fit that asks the meter more often than this is run less often, down to a fifth: it takes so long.
 EASY_DRAWS = 9
 
-# Where there are so many other values of options, each is tried with bounds or without them, by turns.
+# Of so many other values of options, those that are numbers are tried with bounds or without them, by turns.
 MANY_OPTIONS = 8
 
 # Features that were selected, of a schema whose bounds all differ: which, and in which order, is not planned.
@@ -387,12 +388,14 @@ def _by_default(make: Factory[Regressor]) -> Iterator[RegressorCase]:
 def _by_option(make: Factory[Regressor]) -> Iterator[RegressorCase]:
     """Yield what is planned with another value of one option: under each relation by turns."""
     _, *others = each_variant(make)
-    many = len(others) >= MANY_OPTIONS
+    known = options_of(make)
     for place, one in enumerate(others, 1):
-        known = schemas(tuple(Neighboring)[place % 2])
+        anew = [value for name, value in options_of(one).items() if known.get(name, ...) != value]
+        many = len(others) >= MANY_OPTIONS and all(isinstance(value, int | float) for value in anew)
+        found = schemas(tuple(Neighboring)[place % 2])
         names = ("bounded", "unbounded") if not many or place // 2 % 2 else ("unbounded", "bounded")
         for name in names:
-            case = served(one, known[name], FIT_BUDGETS[1][0])
+            case = served(one, found[name], FIT_BUDGETS[1][0])
             if isinstance(case, RegressorCase):
                 yield attrs.evolve(case, sizes=(5, 20))
                 if many or case.slow:
