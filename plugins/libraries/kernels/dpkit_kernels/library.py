@@ -73,7 +73,8 @@ SIGNATURES = {
     "dpkit_differences": "ippffp",
     "dpkit_add_trees": "iipiiipppp",
     "dpkit_code": "iiiippip",
-    "dpkit_cells": "iipippppp",
+    "dpkit_buckets": "ipppp",
+    "dpkit_cells": "iipipipppp",
     "dpkit_scaled": "iiiipppffip",
     "dpkit_along": "iiiippp",
 }

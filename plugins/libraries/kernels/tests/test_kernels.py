@@ -136,9 +136,7 @@ def boosted(*, splits=1, **arrays):
 
 @needs_kernels
 @pytest.mark.parametrize("limit", [2**15, 2**23, 2**23 + 1, 2**31 - 1])
-@pytest.mark.parametrize(
-    ("groups", "size"), [(1, 1), (8, 7), (9, 3000), (16, 1024), (17, 1025), (256, 8192)]
-)
+@pytest.mark.parametrize(("groups", "size"), [(1, 1), (8, 7), (9, 3000), (16, 1024), (17, 1025), (256, 8192)])
 def test_sums_of_clipped_values_are_exact_at_the_limits(limit, groups, size):
     rng = np.random.default_rng(size)
     values = rng.choice([-(2**31), -limit, -1, 0, 1, limit, 2**31 - 1], size).astype(np.int32)
