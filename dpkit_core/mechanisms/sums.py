@@ -179,9 +179,7 @@ def quantize(values: Vector, limit: float, units: int) -> Integers:
     return np.minimum(np.maximum(values * (units / limit), -units), units).astype(np.int64)
 
 
-def group_sums(
-    values: Integers, groups: npt.NDArray[np.intp] | npt.NDArray[np.uint8], count: int
-) -> Integers:
+def group_sums(values: Integers, groups: npt.NDArray[np.integer], count: int) -> Integers:
     """Return the sum of integers in each of ``count`` groups, exactly.
 
     Added up in float64, where all partial sums are whole numbers below 2^53: exact in any order.
