@@ -80,6 +80,9 @@ LEAST_DEVIATION = 2**15
 #: rounded up, is at most ``TICKS``.
 MARGIN = 2.0**-20
 
+#: Records whose copies as float64 are small enough for memory to be used again: a fifth of the time.
+TILE = 2**15
+
 # Covers the roundings of a precision computed in float64 from whole numbers.
 _SLACK = 2.0**-40
 
@@ -176,9 +179,7 @@ def quantize(values: Vector, limit: float, units: int) -> Integers:
     return np.minimum(np.maximum(values * (units / limit), -units), units).astype(np.int64)
 
 
-def group_sums(
-    values: Integers, groups: npt.NDArray[np.intp] | npt.NDArray[np.uint8], count: int
-) -> Integers:
+def group_sums(values: Integers, groups: npt.NDArray[np.integer], count: int) -> Integers:
     """Return the sum of integers in each of ``count`` groups, exactly.
 
     Added up in float64, where all partial sums are whole numbers below 2^53: exact in any order.
@@ -190,7 +191,12 @@ def group_sums(
     groups
         From 0 to ``count`` - 1, same shape.
     """
-    return np.bincount(groups, weights=values, minlength=count).astype(np.int64)
+    total = np.zeros(count)
+    for first in range(0, len(values), TILE):
+        tile = slice(first, first + TILE)
+        where = groups[tile].astype(np.intp, copy=False)
+        total += np.bincount(where, weights=values[tile], minlength=count)
+    return total.astype(np.int64)
 
 
 def deviations(multipliers: Sequence[float], sensitivities: Sequence[float]) -> tuple[int, ...]:
@@ -256,11 +262,11 @@ def _sums(
     """Return the sums over the records that are taken."""
     *_, shape, _ = noise_of(event)
     those = slice(None) if taken.all() else np.flatnonzero(taken)
-    where = groups[those].astype(np.intp)
+    where = groups[those]
     result = np.empty(shape, np.int64)
     for j, column in enumerate(contributions):
         if column.ndim == 0:
-            result[j] = np.bincount(where, minlength=shape[1]) * int(column)
+            result[j] = np.bincount(where.astype(np.intp), minlength=shape[1]) * int(column)
         else:
             result[j] = group_sums(column[those], where, shape[1])
     return result

@@ -499,7 +499,7 @@ ROWS = {
         k_tukey,
         published_k_tukey,
         40.0,
-        "imports, 1.2 s; Kendall's scores, a third; the plan, a seventh",
+        "imports, 1.2 s, of which scipy.special, a quarter; Kendall's scores, a third; the plan, a seventh",
         {"n": 100_000, "d": 80, "k": 10},
         {"n": 10_000, "d": 8, "k": 2},
     ),
@@ -510,7 +510,9 @@ ROWS = {
             trees,
             histogram_trees,
             15.0,
-            "1200 draws of noise, .2 ms each; with many records, some 20 bytes of each moved in a round",
+            "1200 draws of noise, some 75 calls of NumPy each: a third of the least table; of the "
+            "largest, 14 bytes of each record moved in a round, a third, rows of the line, a fifth, "
+            "and sorts that count cells, an eighth",
             {"n": n, "d": d},
             {"n": 5_000, "d": d},
         )
@@ -522,7 +524,9 @@ ROWS = {
         trees,
         explainable_trees,
         15.0,
-        "1200 draws of noise, .2 ms each; with many records, some 20 bytes of each moved in a round",
+        "1200 draws of noise, some 75 calls of NumPy each: a third of the least table; of the "
+        "largest, 14 bytes of each record moved in a round, a third, rows of the line, a fifth, "
+        "and sorts that count cells, an eighth",
         {"n": 54_000, "d": 26},
         {"n": 5_000, "d": 26},
         needs="interpret",
@@ -544,7 +548,8 @@ ROWS = {
             sgbdt,
             deep_histogram_trees,
             10.0,
-            "1000 draws of noise, a quarter; sums and checks of what each record contributes, a third",
+            "1000 draws of noise, a third; sums and checks of what each record contributes in NumPy, "
+            "a quarter",
             {"n": 48_842, "d": d, "rounds": 1000},
             {"n": 5_000, "d": d, "rounds": 100},
         )
@@ -576,7 +581,8 @@ ROWS = {
         winsorized,
         least_squares,
         1.0,
-        "three counts of each column for its fences, half; products of rows in whole units, a quarter",
+        "three counts of each column for its fences, half: a random read a value; products of "
+        "rows in whole units, a fifth; their scaling, a seventh",
         {"n": 1_000_000, "d": 50},
         {"n": 20_000, "d": 50},
     ),
@@ -606,7 +612,13 @@ ROWS = {
             ("peel", 10, 10**7, 20.0, "two passes over scores; noise of 9766 groups and 8192 scores a pick"),
             ("oneshot_laplace", 10, 10**7, 0.15, "noise for each score, and its permutation"),
             ("peel", 50, 10**5, 0.6, "noise for 1563 groups and 512 scores a pick, in fifty calls of NumPy"),
-            ("joint", 10, 10**5, 0.2, "noise and a rank for each of k d classes of utilities"),
+            (
+                "joint",
+                10,
+                10**5,
+                0.2,
+                "Gumbel noise for each of k d classes of utilities, and their log counts: two fifths each",
+            ),
         )
     },
     **{

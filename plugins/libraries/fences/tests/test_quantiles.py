@@ -529,6 +529,10 @@ def test_kernels_count_as_numpy_does(monkeypatch):
             expected_below, expected_upto = _counts(values, grid)
             assert below.tolist() == expected_below.tolist()
             assert upto.tolist() == expected_upto.tolist()
+    written = np.array([0.0, 1.0])
+    assert kernels.cells(np.array([0.5]), written).tolist() == [0, 0, 1, 0, 0]
+    written[:] = 1.0, 2.0
+    assert kernels.cells(np.array([0.5]), written).tolist() == [1, 0, 0, 0, 0]
     for near in ([1.0, 1.0 + 2.0**-40], [0.0, 5e-324]):
         assert kernels.cells(columns[0], np.array(near)) is None
 

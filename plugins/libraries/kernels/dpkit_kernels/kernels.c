@@ -430,29 +430,34 @@ EXPORT void dpkit_contents(int64_t n, int64_t columns, int64_t row, int64_t colu
     }
 }
 
-/* How many values are between the points of a grid, and on them: cell 2 i is below point i, 2 i + 1 is the point,
- * the last is beyond all, where NaN is as well. Octaves are cut into as many buckets as leave one point in each: in
- * `table`, of 2^20 numbers, are those before it, in `starts` and `masks`, of 4096, where an octave's begin and how many
- * there are. Returns 0, and counts nothing, where the table is too short. The grid increases, and all cells are 0. */
-EXPORT int64_t dpkit_cells(int64_t n, int64_t step, const double *values, int64_t size, const double *grid,
-                           int32_t *starts, int32_t *masks, int32_t *table, int64_t *cells) {
+/* A table to look for values on a grid: octaves are cut into 2^bits buckets, few enough to leave one point in each.
+ * `table`, of 2^20 numbers, has how many points are before each, `starts` and `masks`, of 4096, where an octave's
+ * begin and how many there are, less one. Returns the bits, or -1 where that is too short. The grid increases. */
+EXPORT int64_t dpkit_buckets(int64_t size, const double *grid, int32_t *starts, int32_t *masks, int32_t *table) {
     enum { OCTAVES = 4096, MOST = 1 << 20, FINEST = 12 };
     int bits = 0;
     for (int64_t i = 1; i < size && bits <= FINEST; i++)
         while (bits <= FINEST && ordered(grid[i]) >> (52 - bits) == ordered(grid[i - 1]) >> (52 - bits)) bits++;
-    if (bits > FINEST) return 0;
+    if (bits > FINEST) return -1;
     int32_t length = 0, point = 0;
     for (int32_t octave = 0; octave < OCTAVES; octave++) {
         int empty = point == size || (int64_t)(ordered(grid[point]) >> 52) != octave;
         starts[octave] = length;
         masks[octave] = empty ? 0 : (1 << bits) - 1;
-        if (length > MOST - masks[octave] - 1) return 0;
+        if (length > MOST - masks[octave] - 1) return -1;
         for (int32_t bucket = 0; bucket <= masks[octave]; bucket++) {
             uint64_t key = (uint64_t)octave << bits | (uint64_t)bucket;
             table[length++] = point;
             if (!empty && point < size && ordered(grid[point]) >> (52 - bits) == key) point++;
         }
     }
+    return bits;
+}
+
+/* How many values are between the points of a grid, and on them: cell 2 i is below point i, 2 i + 1 is the point,
+ * the last is beyond all, where NaN is as well. All cells are 0. */
+EXPORT void dpkit_cells(int64_t n, int64_t step, const double *values, int64_t size, const double *grid, int64_t bits,
+                        const int32_t *starts, const int32_t *masks, const int32_t *table, int64_t *cells) {
     for (int64_t i = 0; i < n; i++) {
         double value = values[i * step];
         uint64_t key = ordered(value), octave = key >> 52;
@@ -461,7 +466,6 @@ EXPORT int64_t dpkit_cells(int64_t n, int64_t step, const double *values, int64_
         place = value == value ? place + (next < value) : size;
         cells[2 * place + (place < size && grid[place] == value)]++;
     }
-    return 1;
 }
 
 /* Rows between fences, -1 at the lower and 1 at the upper one, those longer than a norm shrunk to it, times a factor:

@@ -73,7 +73,8 @@ SIGNATURES = {
     "dpkit_differences": "ippffp",
     "dpkit_add_trees": "iipiiipppp",
     "dpkit_code": "iiiippip",
-    "dpkit_cells": "iipippppp",
+    "dpkit_buckets": "ipppp",
+    "dpkit_cells": "iipipipppp",
     "dpkit_scaled": "iiiipppffip",
     "dpkit_along": "iiiippp",
 }
@@ -101,7 +102,7 @@ def call(name: str, *arguments: int | float | npt.NDArray[Any] | None) -> int:
 _BEGINNING = ctypes.c_char * 0
 
 
-def _pointer(array: npt.NDArray[Any]) -> Any:
+def _pointer(array: Any) -> Any:
     # A quarter of the time of what serves all arrays, which calls on small blocks would wait for.
     try:
         return _BEGINNING.from_buffer(array)
