@@ -4,9 +4,11 @@ These are the installed distributions, and the command line.
 """
 
 import functools
+import gc
 import sysconfig
 from collections import Counter
-from importlib.metadata import Distribution
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,9 +18,9 @@ import typer.testing
 INSTALLED = Path(sysconfig.get_path("purelib"))
 
 
-def _read_once(name):
+def _read_once(cls, name):
     """Let a property of distributions be read once where no test installs or removes anything."""
-    read = getattr(Distribution, name).fget
+    read = getattr(cls, name).fget
     known = {}
 
     @functools.wraps(read)
@@ -30,11 +32,14 @@ def _read_once(name):
             known[path] = read(distribution)
         return known[path]
 
-    setattr(Distribution, name, property(remembered))
+    setattr(cls, name, property(remembered))
 
 
-_read_once("entry_points")
-_read_once("metadata")
+# Dask imports the second, by which distributions are found from then on.
+for module in ("importlib.metadata", "importlib_metadata"):
+    if find_spec(module):
+        for name in ("entry_points", "metadata"):
+            _read_once(import_module(module).Distribution, name)
 
 # Typer reads the signatures of all commands anew for each command line.
 typer.main.get_command = typer.testing._get_command = functools.cache(typer.main.get_command)
@@ -44,6 +49,17 @@ def pytest_addoption(parser):
     """Add ``--once``, for ``.ci/run lowest``: each call of a library is tried, and not again and again."""
     told = "Run the first parametrization of each test alone, and all of sources, which read many formats."
     parser.addoption("--once", action="store_true", help=told)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Keep what is collected: looking for garbage among it again and again takes a quarter of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

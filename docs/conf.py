@@ -1,7 +1,8 @@
-"""Sphinx settings. The lists of parts and of commands are read from the code at build time."""
+"""Sphinx settings. Lists of parts and commands, and what each module is for, are read from the code."""
 
 import importlib
 import importlib.metadata
+import inspect
 import re
 import sys
 from pathlib import Path
@@ -156,6 +157,21 @@ myst_substitutions = {
 }
 
 
+def describe_modules(app: Sphinx, page: str, source: list[str]) -> None:
+    """Make the lists of public modules tables, with the first sentence of each docstring."""
+    if page == "reference/python":
+        source[0] = re.sub(r"(?:^- `dpkit_[\w.]+`\n)+", _table_of_modules, source[0], flags=re.MULTILINE)
+
+
+def _table_of_modules(listed: re.Match[str]) -> str:
+    rows = ["| module | what it is |", "|---|---|"]
+    for name in re.findall("`(.+)`", listed[0]):
+        docstring = inspect.getdoc(importlib.import_module(name)) or ""
+        sentence = " ".join(docstring.split("\n\n")[0].split()).removesuffix(".")
+        rows.append(f"| `{name}` | {sentence.replace('``', '`')} |")
+    return "\n".join([*rows, ""])
+
+
 def keep_prose(app: Sphinx, what: str, *event: Any) -> None:
     """Let docstrings mean what they say to a reader, where the tools would see markup.
 
@@ -168,5 +184,6 @@ def keep_prose(app: Sphinx, what: str, *event: Any) -> None:
 
 
 def setup(app: Sphinx) -> None:
-    """Connect the hook above, before napoleon's own."""
+    """Connect the hooks above, the second before napoleon's own."""
+    app.connect("source-read", describe_modules)
     app.connect("autodoc-process-docstring", keep_prose, priority=400)

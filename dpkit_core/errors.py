@@ -37,7 +37,7 @@ class InvalidData(DpkitError):
 
 
 class UnusedColumns(UserWarning):
-    """Columns of a table that were given but not needed; a warning, because nothing is wrong."""
+    """Columns that were given but not needed; a warning, because nothing is wrong."""
 
 
 class InvalidOption(DpkitError):
@@ -114,7 +114,7 @@ class OverBudget(Declined):
 
 
 class LikelyWasted(Declined):
-    """A run of which the plan warns that its budget would be wasted, unless told to go on."""
+    """The plan warns that its budget is likely to be wasted, and nobody said to run it anyway."""
 
 
 class AgainstPolicy(Declined):

@@ -2,14 +2,15 @@
 
 python docs/results/accountants.py
 
-prints, in Markdown, for each recipe and stage how many times as much noise rdp asks for: thirty numeric
-columns with bounds, records join or leave, delta 1e-6. Only plans: no data, no randomness.
+writes ``tables/accountants.csv``: for each recipe and stage how many times as much noise rdp asks for: thirty
+numeric columns with bounds, records join or leave, delta 1e-6. Only plans: no data, no randomness.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
+
+from pages import keep
 
 from dpkit_core import Budget, Schema, compose
 from dpkit_core.pipeline.recipes import find_recipe
@@ -51,14 +52,6 @@ def ratio(recipe: str, epsilon: float) -> str:
     return ", ".join(cells)
 
 
-def main() -> None:
-    """Print the table."""
-    sys.stdout.write("| recipe | " + " | ".join(f"epsilon {e:g}" for e in EPSILONS) + " |\n")
-    sys.stdout.write("|---" * (1 + len(EPSILONS)) + "|\n")
-    for recipe in RECIPES:
-        cells = " | ".join(ratio(recipe, epsilon) for epsilon in EPSILONS)
-        sys.stdout.write(f"| `{recipe}` | {cells} |\n")
-
-
 if __name__ == "__main__":
-    main()
+    rows = ([f"`{recipe}`", *(ratio(recipe, epsilon) for epsilon in EPSILONS)] for recipe in RECIPES)
+    keep("accountants", ["recipe", *(f"epsilon {epsilon:g}" for epsilon in EPSILONS)], rows)

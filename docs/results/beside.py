@@ -1,13 +1,12 @@
-r"""The same job in dpkit, diffprivlib, OpenDP and DP-EBM; prints the tables of ``beside.md``.
+r"""The same job in dpkit, diffprivlib, OpenDP and DP-EBM: ``tables/beside.csv``.
 
 R^2 on a tenth of the table that was held out, over ten splits: median, and the lowest and highest. Epsilon 1;
 delta 1e-6 where a library has one. Each library is given the same public facts, those of the schema, and what
-else its documentation asks for. Scored on private records: research, not releases::
+else its documentation asks for. Those of dpkit are seeded as in ``diamonds.py``, so that both say the same.
+Scored on private records: research, not releases::
 
-    python -m venv beside
-    uv pip install --python beside 'CLONE[starter]' 'scikit-learn<1.6' \
-        diffprivlib interpret-core opendp pandas
-    beside/bin/python docs/results/beside.py
+    uv run --with 'scikit-learn<1.9' --with diffprivlib==0.6.6 --with interpret-core==0.7.8 \
+        --with opendp==0.16.0 python docs/results/beside.py
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from __future__ import annotations
 import statistics
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,14 +22,15 @@ from typing import Any
 import attrs
 import numpy as np
 import pandas as pd
+from pages import keep, r_squared
 
-from dpkit_core import Budget, Dataset, Matrix, Schema, Vector, compose, open_source
+from dpkit_core import Budget, Dataset, Matrix, Randomness, Schema, Vector, compose, open_source
 
 DATA = Path(__file__).parents[1] / "data"
 SPLITS, EPSILON, DELTA = 10, 1.0, 1e-6
 
-#: Fits to training records, and returns what is predicted for others.
-Fit = Callable[["Table", "Table"], Vector]
+#: Fits to training records, and returns what is predicted for others; the number of the split is a seed.
+Fit = Callable[["Table", "Table", int], Vector]
 
 
 @attrs.frozen(eq=False)
@@ -62,24 +62,26 @@ class Table:
 def dpkit(regressor: str) -> Fit:
     """Return how a regressor of dpkit is fitted; a refusal predicts 0."""
 
-    def fit(training: Table, held: Table) -> Vector:
+    def fit(training: Table, held: Table, split: int) -> Vector:
         plan = compose(regressor=regressor).plan(training.schema, Budget(EPSILON, DELTA))
-        release = plan.run(training.data)
+        release = plan.run(training.data, randomness=Randomness.from_seed(split))
         return np.zeros(held.data.records) if release.model is None else release.predict(held.data.X)
 
     return fit
 
 
-def diffprivlib(training: Table, held: Table) -> Vector:
+def diffprivlib(training: Table, held: Table, split: int) -> Vector:
     """Return predictions of diffprivlib's LinearRegression: the functional mechanism, pure epsilon."""
     from diffprivlib.models import LinearRegression  # noqa: PLC0415
 
-    model = LinearRegression(epsilon=EPSILON, bounds_X=training.bounds, bounds_y=training.target_bounds)
+    model = LinearRegression(
+        epsilon=EPSILON, bounds_X=training.bounds, bounds_y=training.target_bounds, random_state=split
+    )
     predicted: Vector = model.fit(training.data.X, training.data.y).predict(held.data.X)
     return predicted
 
 
-def dp_ebm(training: Table, held: Table) -> Vector:
+def dp_ebm(training: Table, held: Table, split: int) -> Vector:
     """Return predictions of InterpretML's DP-EBM with its defaults, and the columns as they are."""
     from interpret.privacy import DPExplainableBoostingRegressor  # noqa: PLC0415
 
@@ -92,13 +94,14 @@ def dp_ebm(training: Table, held: Table) -> Vector:
         privacy_bounds=numeric,
         privacy_target_min=low,
         privacy_target_max=high,
+        random_state=split,
         n_jobs=1,
     )
     predicted: Vector = model.fit(training.frame, training.data.y).predict(held.frame)
     return predicted
 
 
-def theil_sen(training: Table, held: Table) -> Vector:
+def theil_sen(training: Table, held: Table, split: int) -> Vector:
     """Return predictions of OpenDP's private Theil-Sen line on the first feature, at pure epsilon."""
     import opendp.prelude as dp  # noqa: PLC0415
     from opendp.extras.sklearn.linear_model import LinearRegression  # noqa: PLC0415
@@ -121,15 +124,16 @@ def theil_sen(training: Table, held: Table) -> Vector:
 def on_first(fit: Fit) -> Fit:
     """Return a fit on the first feature alone."""
 
-    def narrowed(training: Table, held: Table) -> Vector:
+    def narrowed(training: Table, held: Table, split: int) -> Vector:
         names = [training.schema.columns[0].name]
         schema = training.schema.restrict(names)
-        return fit(*(Table(each.data.select([0]), each.frame[names], schema) for each in (training, held)))
+        some = (Table(each.data.select([0]), each.frame[names], schema) for each in (training, held))
+        return fit(*some, split)
 
     return narrowed
 
 
-def least_squares(training: Table, held: Table) -> Vector:
+def least_squares(training: Table, held: Table, split: int) -> Vector:
     """Return least squares without privacy."""
 
     def rows(X: Matrix) -> Matrix:
@@ -140,7 +144,7 @@ def least_squares(training: Table, held: Table) -> Vector:
     return predicted
 
 
-def trees(training: Table, held: Table) -> Vector:
+def trees(training: Table, held: Table, split: int) -> Vector:
     """Return predictions of scikit-learn's boosted trees without privacy."""
     from sklearn.ensemble import HistGradientBoostingRegressor  # noqa: PLC0415
 
@@ -149,34 +153,38 @@ def trees(training: Table, held: Table) -> Vector:
     return predicted
 
 
-JOBS: dict[str, dict[str, tuple[str, Fit]]] = {
-    "A line on weight alone": {
-        "dpkit `winsorized_least_squares`": ("1, 1e-6", on_first(dpkit("winsorized_least_squares"))),
-        "OpenDP Theil-Sen": ("1, 0", theil_sen),
-        "diffprivlib `LinearRegression`": ("1, 0", on_first(diffprivlib)),
-        "least squares, no privacy": ("", on_first(least_squares)),
-    },
-    "A line on all columns": {
-        "dpkit `winsorized_least_squares`": ("1, 1e-6", dpkit("winsorized_least_squares")),
-        "dpkit `adassp`": ("1, 1e-6", dpkit("adassp")),
-        "diffprivlib `LinearRegression`": ("1, 0", diffprivlib),
-        "least squares, no privacy": ("", least_squares),
-    },
-    "Trees on all columns": {
-        "dpkit `boosted_trees`": ("1, 1e-6", dpkit("boosted_trees")),
-        "DP-EBM": ("1, 1e-6", dp_ebm),
-        "scikit-learn's boosted trees, no privacy": ("", trees),
-    },
+FITS: dict[str, Fit] = {
+    "weight alone: dpkit `winsorized_least_squares`": on_first(dpkit("winsorized_least_squares")),
+    "weight alone: OpenDP Theil–Sen, pure": theil_sen,
+    "weight alone: diffprivlib `LinearRegression`, pure": on_first(diffprivlib),
+    "weight alone: least squares, no privacy": on_first(least_squares),
+    "dpkit `winsorized_least_squares`": dpkit("winsorized_least_squares"),
+    "dpkit `adassp`": dpkit("adassp"),
+    "diffprivlib `LinearRegression`, pure": diffprivlib,
+    "least squares, no privacy": least_squares,
+    "dpkit `boosted_trees`": dpkit("boosted_trees"),
+    "DP-EBM": dp_ebm,
+    "scikit-learn's boosted trees, no privacy": trees,
 }
 
 
-def r2(y: Vector, predicted: Vector) -> float:
-    """Return the fraction of the variance of y that is predicted."""
-    return 1 - float(np.mean((y - predicted) ** 2) / np.var(y))
+def measured(table: Table) -> Iterator[list[str]]:
+    """Yield a row for each fit."""
+    for name, fit in FITS.items():
+        found, seconds = [], []
+        for split in range(SPLITS):
+            order = np.random.default_rng(split).permutation(table.data.records)
+            held, kept = np.split(order, [table.data.records // 10])
+            started = time.process_time()
+            predicted = fit(table.rows(kept), table.rows(held), split)
+            seconds.append(time.process_time() - started)
+            found.append(r_squared(table.data.y[held], predicted))
+        low, middle, high = (f"{x:.3g}" if x < -1 else f"{x:.3f}" for x in np.quantile(found, [0, 0.5, 1]))
+        yield [name, middle, f"{low}, {high}", f"{statistics.median(seconds):.2g}"]
 
 
 def main() -> None:
-    """Print the tables."""
+    """Write the table."""
     warnings.simplefilter("ignore")
     schema = Schema.read(DATA / "diamonds.schema.toml")
     frame = pd.read_parquet(DATA / "diamonds.parquet")
@@ -187,25 +195,7 @@ def main() -> None:
     print(
         ", ".join(f"{name} {version(name)}" for name in ("dpkit", "diffprivlib", "interpret-core", "opendp"))
     )
-    for job, fits in JOBS.items():
-        print(
-            f"\n| {job} | epsilon, delta | R², median | lowest and highest | seconds |\n|---|---|---|---|---|"
-        )
-        for name, (budget, fit) in fits.items():
-            found, seconds = [], []
-            for split in range(SPLITS):
-                order = np.random.default_rng(split).permutation(table.data.records)
-                held, kept = np.split(order, [table.data.records // 10])
-                started = time.perf_counter()
-                predicted = fit(table.rows(kept), table.rows(held))
-                seconds.append(time.perf_counter() - started)
-                found.append(r2(table.data.y[held], predicted))
-            spread = f"{min(found):.3f}, {max(found):.3f}"
-            print(
-                f"| {name} | {budget} | {statistics.median(found):.3f} | {spread} | "
-                f"{statistics.median(seconds):.2g} |",
-                flush=True,
-            )
+    keep("beside", ["fit", "R², median", "lowest and highest", "CPU s"], measured(table))
 
 
 if __name__ == "__main__":

@@ -3,12 +3,11 @@
 python docs/results/counts.py FOLDER [--kept RESULTS.jsonl] [--splits 5] [--tables NAME ...]
 python docs/results/counts.py --smallest
 
-reads every Parquet file of FOLDER, with the target as last column, adds synthetic tables, and prints two
-tables in Markdown: mean test R^2, and mean Poisson deviance, over the first splits of 5-fold
-cross-validations. After five splits, records are dealt anew. Noise is seeded, which is research and not a
-release. What has been computed is kept in RESULTS.jsonl and not computed again. Five splits of thirteen
-tables take about an hour of processor time. ``--smallest`` needs no folder and shows no more than that it
-runs.
+reads every Parquet file of FOLDER, with the target as last column, adds synthetic tables, and writes
+``tables/trees-counts-{r2,deviance}.csv``: mean test R^2, and mean Poisson deviance, over the first splits of
+5-fold cross-validations. After five splits, records are dealt anew. Noise is seeded, which is research and
+not a release. What has been computed is kept in RESULTS.jsonl and not computed again. ``--smallest`` needs no
+folder, writes nothing and shows no more than that it runs.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from pathlib import Path
 import attrs
 import numpy as np
 import numpy.typing as npt
+from pages import keep, r_squared
 from sklearn.ensemble import HistGradientBoostingRegressor
 from trees import read
 
@@ -113,16 +113,12 @@ def without_privacy(
 #: Heading, whether it is told ranges, how it is fitted, and for which epsilons; none without privacy.
 METHODS: tuple[tuple[str, bool, Fit, tuple[float | None, ...]], ...] = (
     ("HGBR", False, without_privacy, (None,)),
-    ("squared, ranges given", True, private("squared"), EPSILONS),
-    ("poisson, ranges given", True, private("poisson"), EPSILONS),
-    ("squared", False, private("squared"), EPSILONS),
-    ("poisson", False, private("poisson"), EPSILONS),
+    ("ranges squared", True, private("squared"), EPSILONS),
+    ("ranges Poisson", True, private("poisson"), EPSILONS),
+    ("nothing squared", False, private("squared"), EPSILONS),
+    ("nothing Poisson", False, private("poisson"), EPSILONS),
 )
-
-
-def r_squared(y: Array, prediction: Array) -> float:
-    """Return the coefficient of determination."""
-    return float(1 - ((y - prediction) ** 2).sum() / ((y - y.mean()) ** 2).sum())
+COLUMNS = tuple((heading, epsilon) for epsilon in EPSILONS for heading, _, _, at in METHODS if at == EPSILONS)
 
 
 def deviance(y: Array, prediction: Array) -> float:
@@ -157,18 +153,17 @@ def scores(
 
 
 def cells(found: dict[tuple[str, float | None], list[tuple[float, float]]], measure: int) -> list[str]:
-    """Return a cell without privacy and one for each epsilon: both losses, with ranges and without."""
+    """Return a cell without privacy, and for each epsilon one of each loss, with ranges and without."""
 
     def mean(heading: str, epsilon: float | None) -> str:
         value = statistics.mean(row[measure] for row in found[heading, epsilon])
         return "refused" if math.isnan(value) else f"{value:.2f}".replace("0.", ".", abs(value) < 1)
 
-    headings = [heading for heading, _, _, epsilons in METHODS if epsilons == EPSILONS]
-    return [mean("HGBR", None), *(" / ".join(mean(h, e) for h in headings) for e in EPSILONS)]
+    return [mean("HGBR", None), *(mean(*column) for column in COLUMNS)]
 
 
 def main() -> None:
-    """Print both tables."""
+    """Write both tables."""
     parser = argparse.ArgumentParser(description="Poisson loss beside squared loss.")
     parser.add_argument("folder", type=Path, nargs="?", help="folder with the tables")
     parser.add_argument("--kept", type=Path, help="file for what has been computed")
@@ -183,17 +178,16 @@ def main() -> None:
         readers[path.stem] = partial(read, path, ranges=False)
     for name, (kind, n) in {"rare, 300": ("rare", 300)}.items() if given.smallest else SYNTHETIC.items():
         readers[name] = partial(synthetic, kind, n)
-    rows: dict[int, list[str]] = {0: [], 1: []}
+    rows: tuple[list[list[object]], list[list[object]]] = ([], [])
     for name in given.tables or readers:
         table = readers[name]()
         splits = 1 if given.smallest else given.splits
         found = {(h, e): values for h, e, values in scores(name, table, given.kept, splits)}
-        for measure, lines in rows.items():
-            lines.append(f"| {name} | {len(table[1])} | {' | '.join(cells(found, measure))} |")
-    for title, lines in zip(("R²", "Poisson deviance"), rows.values(), strict=True):
-        print(f"\n| {title} | n | HGBR | {' | '.join(f'{e:.3g}' for e in EPSILONS)} |")
-        print("|---|---:|---:|" + "---|" * len(EPSILONS))
-        print("\n".join(lines))
+        for measure, lines in enumerate(rows):
+            lines.append([name.partition("_")[2] or name, len(table[1]), *cells(found, measure)])
+    heads = [f"{epsilon:.3g} {heading}" for heading, epsilon in COLUMNS]
+    for measure, title, lines in zip(("r2", "deviance"), ("R²", "Poisson deviance"), rows, strict=True):
+        keep("" if given.smallest else f"trees-counts-{measure}", [title, "n", "HGBR", *heads], lines)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 uv run --with interpret-core python docs/results/dp_ebm.py FOLDER RESULTS.jsonl
 
-prints a table in Markdown: test R^2 with its defaults and with the best of its settings, on the first split
-and the tables of ``trees.py``, whose FOLDER this is. What has been computed is kept in RESULTS.jsonl.
+writes ``tables/trees-dp-ebm.csv``: test R^2 with its defaults and with the best of its settings, on the first
+split and the tables of ``trees.py``, whose FOLDER this is. What has been computed is kept in RESULTS.jsonl.
 
 Nori, Caruana, Bu, Shen and Kulkarni 2021, Accuracy, Interpretability, and Differential Privacy via
 Explainable Boosting, arXiv:2106.09680. Its library is no dependency of dpkit; ``uv run --with
@@ -17,13 +17,13 @@ import importlib.util
 import json
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.parquet as pq
+from pages import keep
 
 from dpkit_core import Schema
 
@@ -112,21 +112,25 @@ def raw(X: Array, schema: Schema) -> Array:
 
 
 def main(folder: str, kept: str) -> None:
-    """Print the table."""
-    from trees import DELTA, EPSILONS, FOLDS, LEAST_RECORDS, r_squared, read  # noqa: PLC0415 - for this alone
+    """Write the table."""
+    from trees import EPSILONS  # noqa: PLC0415 - for this alone
+
+    keep("trees-dp-ebm", ["table", *(f"{epsilon:g}" for epsilon in EPSILONS)], measured(folder, kept))
+
+
+def measured(folder: str, kept: str) -> Iterator[list[str]]:
+    """Yield the row of each table."""
+    from trees import DELTA, EPSILONS, FOLDS, named, r_squared, read, tables  # noqa: PLC0415
 
     file = Path(kept)
     known = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     done = {json.dumps(key): score for key, score in known}
-    print("| table | " + " | ".join(f"{epsilon:g}" for epsilon in EPSILONS) + " |")
-    print("|---" * (1 + len(EPSILONS)) + "|")
-    for path in sorted(Path(folder).rglob("*.parquet"), key=lambda path: pq.read_metadata(path).num_rows):
-        if pq.read_metadata(path).num_rows < LEAST_RECORDS:
-            continue
+    found: list[list[tuple[float, float]]] = []
+    for path in tables(Path(folder), np.inf):
         X, y, schema = read(path, ranges=True)
         order = np.random.default_rng(0).permutation(len(y))
         test, train = order[::FOLDS], np.setdiff1d(order, order[::FOLDS])
-        cells = []
+        found.append([])
         for epsilon in EPSILONS:
             scores = []
             for settings in ({}, *SETTINGS):
@@ -139,8 +143,10 @@ def main(folder: str, kept: str) -> None:
                     with file.open("a") as lines:
                         lines.write(json.dumps([json.loads(name), done[name]]) + "\n")
                 scores.append(done[name])
-            cells.append(f"{scores[0]:.2f} / {max(scores):.2f}")
-        print("| " + " | ".join([path.stem.split("_", 1)[-1], *cells]) + " |", flush=True)
+            found[-1].append((scores[0], max(scores)))
+        yield [named(path), *(f"{default:.2f} / {best:.2f}" for default, best in found[-1])]
+    means = np.mean(found, axis=0)
+    yield ["mean", *(f"{default:.2f} / {best:.2f}" for default, best in means)]
 
 
 if __name__ == "__main__":

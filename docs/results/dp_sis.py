@@ -3,7 +3,7 @@
 python docs/results/dp_sis.py [FOLDER of NPZ microarrays with arrays x and y]
 
 Scores are computed once a table, selections are drawn again and again, each at the whole budget. Writes
-``dp-sis.csv`` beside this file, with seeded noise, and prints tables in Markdown. It takes half an hour.
+``dp-sis.csv`` beside this file, with seeded noise, and ``tables/dp-sis-*.csv``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import itertools
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ import numpy.typing as npt
 from dpkit_check import StageMeter
 from dpkit_command_bench.generators import fan_lv
 from dpkit_command_bench.selection_metrics import top_k_accuracy
+from pages import keep
 
 from dpkit_core import (
     Budget,
@@ -59,8 +60,24 @@ SELECTORS: dict[str, tuple[str, float]] = {
     "peel, delta 1e-6": ("peel", DELTA),
 }
 
+#: The combinations that are shown for each microarray.
+SHOWN = (
+    ("correlation, published (not private)", "canonical_lipschitz"),
+    ("correlation, clip 3 sd", "canonical_lipschitz"),
+    ("correlation, clip 1 sd", "canonical_lipschitz"),
+    ("correlation, clip 1 sd", "peel, delta 1e-6"),
+    ("correlation, clip 1/2 sd", "peel, delta 1e-6"),
+    ("correlation, sign", "peel, delta 1e-6"),
+)
+
 # Selections by kendall, which ranks a column anew after each pick, are a fifth as many.
 SLOWER = 5
+
+#: Records and features.
+SYNTHETIC = {
+    "synthetic, n = 100, d = 2000, k = 8": (100, 2000),
+    "synthetic, n = 1000, d = 1000, k = 8": (1000, 1000),
+}
 
 # One pick a round, as for kendall, leaves these nothing of their own.
 NOT_ADAPTIVE = ("joint", "oneshot_laplace")
@@ -164,23 +181,32 @@ def recalls(name: str, tasks: Callable[[], Iterator[Task]], trials: int) -> Iter
             yield name, scorer, selector, epsilon, round(float(np.mean(values)), 3), round(float(error), 3)
 
 
-def print_table(name: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Print the recalls of one dataset, a combination a row and an epsilon a column."""
-    print(f"\n### {name}\n\n| scorer | selector | " + " | ".join(f"{e:g}" for e in EPSILONS) + " |")
-    print("|---|---|" + "---:|" * len(EPSILONS))
-    for (scorer, selector), group in itertools.groupby(rows, key=lambda row: row[1:3]):
-        print(f"| {scorer} | {selector} | " + " | ".join(f"{row[4]:.2f}" for row in group) + " |")
+def keep_table(name: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Keep the recalls of one dataset, a combination a row and an epsilon a column."""
+    groups = itertools.groupby(rows, key=lambda row: row[1:3])
+    found = [[*combination, *(f"{row[4]:.2f}" for row in group)] for combination, group in groups]
+    keep(f"dp-sis-{name}", ["scorer", "selector", *(f"{e:g}" for e in EPSILONS)], found)
+
+
+def keep_each(arrays: Mapping[str, Sequence[tuple[Any, ...]]], epsilon: float = 5.0) -> None:
+    """Keep the recalls of each microarray by some combinations."""
+    found = [
+        [name, *(f"{row[4]:.2f}" for pair in SHOWN for row in rows if (row[1:3], row[3]) == (pair, epsilon))]
+        for name, rows in arrays.items()
+    ]
+    heads = [f"{scorer.removeprefix('correlation, ')} + {selector}" for scorer, selector in SHOWN]
+    keep("dp-sis-each-microarray", ["microarray", *heads], found)
 
 
 def main(folder: Path | None) -> None:
-    """Run every dataset, write the file and print the tables."""
+    """Run every dataset, and write the file and the tables."""
     datasets: dict[str, tuple[Callable[[], Iterator[Task]], int]] = {
-        "synthetic, n = 100, d = 2000, k = 8": (lambda: synthetic(100, 2000), TRIALS // TABLES),
-        "synthetic, n = 1000, d = 1000, k = 8": (lambda: synthetic(1000, 1000), TRIALS // TABLES),
+        name: (lambda size=size: synthetic(*size), TRIALS // TABLES)  # type: ignore[misc]
+        for name, size in SYNTHETIC.items()
     }
-    for path in sorted(folder.glob("*.npz")) if folder else []:
+    for path in sorted(folder.rglob("*.npz")) if folder else []:
         datasets[f"{path.stem}, k = 5"] = (lambda path=path: microarray(path)), TRIALS // 2  # type: ignore[misc]
-    arrays: list[list[tuple[Any, ...]]] = []
+    arrays: dict[str, list[tuple[Any, ...]]] = {}
     with Path(__file__).with_name("dp-sis.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(("dataset", "scorer", "selector", "epsilon", "recall", "standard error"))
@@ -189,15 +215,18 @@ def main(folder: Path | None) -> None:
             rows = list(recalls(name, tasks, trials))
             writer.writerows(rows)
             file.flush()
-            print_table(name, rows)
-            if "synthetic" not in name:
-                arrays.append(rows)
+            if name in SYNTHETIC:
+                keep_table(f"{SYNTHETIC[name][0]}-records", rows)
+            else:
+                arrays[name.partition(",")[0]] = rows
             print(f"{name}: {time.perf_counter() - start:.0f} s", file=sys.stderr)
     if arrays:
         mean = [
-            (*group[0][:4], float(np.mean([row[4] for row in group]))) for group in zip(*arrays, strict=True)
+            (*group[0][:4], float(np.mean([row[4] for row in group])))
+            for group in zip(*arrays.values(), strict=True)
         ]
-        print_table(f"mean of {len(arrays)} microarrays, k = 5", mean)
+        keep_table("microarrays", mean)
+        keep_each(arrays)
 
 
 if __name__ == "__main__":

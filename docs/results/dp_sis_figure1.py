@@ -4,7 +4,7 @@ python docs/results/dp_sis_figure1.py
 
 Writes ``dp-sis-figure1.svg`` beside this file and prints the share of the five relevant features. Two-stage
 fits a Lasso with penalty 0.1 to each of ten blocks of ten records and selects the five features that are
-most often in the supports, ties broken at random. It takes a minute or two.
+most often in the supports, ties broken at random.
 """
 
 from __future__ import annotations

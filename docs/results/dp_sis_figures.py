@@ -14,12 +14,11 @@ missing and worst rank t has loss (q_(h+1) - q_t) / 2 >= xi / 2, the best set ha
 each of C(d, k) sets overtakes it with probability at most exp(-epsilon xi / (2 R)). Scores grow in
 proportion to copies of the table, which stand for more records of the same kind.
 
-Standardized by the data: compares selections, and certifies none. Takes a quarter of an hour.
+Standardized by the data: compares selections, and certifies none.
 """
 
 from __future__ import annotations
 
-import csv
 import math
 import statistics
 import sys
@@ -32,6 +31,7 @@ import attrs
 import numpy as np
 from dp_sis import microarray, prepare, select
 from dpkit_command_bench.selection_metrics import is_good, is_great, is_top, top_k_accuracy
+from pages import keep
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso
 
@@ -191,14 +191,6 @@ def growing(array: Array, epsilon: float = 1.0, k: int = 5) -> Iterable[dict[str
         }
 
 
-def write(name: str, found: Sequence[dict[str, Any]]) -> None:
-    """Write rows as CSV."""
-    with (HERE / "tables" / name).open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(found[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(found)
-
-
 def draw(found: Sequence[dict[str, Any]]) -> None:
     """Draw recall and the theorem against the number of records, a line for each table."""
     import matplotlib as mpl  # noqa: PLC0415
@@ -225,15 +217,14 @@ def draw(found: Sequence[dict[str, Any]]) -> None:
 def main(folder: Path) -> None:
     """Measure on each microarray, and write tables and picture."""
     lasso, records, graded = [], [], []
-    for path in sorted(folder.glob("*.npz")):
+    for path in sorted(folder.rglob("*.npz")):
         array = read(path)
         lasso += figures(array)
         graded += grades(array)
         records += growing(array)
         sys.stderr.write(f"{array.name} done\n")
-        write("dp-sis-lasso.csv", lasso)
-        write("dp-sis-grades.csv", graded)
-        write("dp-sis-records.csv", records)
+    for name, found in (("lasso", lasso), ("grades", graded), ("records", records)):
+        keep(f"dp-sis-{name}", [*found[0]], [[*row.values()] for row in found])
     draw(records)
 
 

@@ -3,8 +3,8 @@
 python docs/results/dpkendall.py TABLES [RESULTS]
 
 runs the suite ``dpkendall`` on the tables in the folder TABLES, keeps its rows in RESULTS, where an
-interrupted run goes on, prints tables in Markdown and draws ``dpkendall-*.svg`` beside this file. Research,
-not releases: trials are seeded and scored on private records. It takes a quarter of an hour.
+interrupted run goes on, writes ``tables/dpkendall-{k*,ranks-k*}.csv`` and draws ``dpkendall-*.svg``.
+Research, not releases: trials are seeded and scored on private records.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from dpkit_command_bench.results import Results
 from dpkit_command_bench.runner import local_workers, run
 from dpkit_command_bench.suite import find_suite
 from dpkit_command_bench.summary import Standing, summarize
+from pages import keep, within
 
 OURS = "k-winsorized"
+SPEARMAN = f"{OURS} + scorer spearman"
 PICTURES = ("tables-k5", "tables-k10")
 
 Row = dict[str, Any]
@@ -40,17 +42,8 @@ def number(value: float | None) -> str:
     return f"{value:.2f}" if value > -10 else f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a Markdown table."""
-    print("| " + " | ".join(header) + " |")
-    print("|---" * len(header) + "|")
-    for row in rows:
-        print("| " + " | ".join(row) + " |")
-    print(flush=True)
-
-
 def medians(rows: Iterable[Row], published: Sequence[Published], names: Sequence[str], k: int) -> None:
-    """Print the medians of each table, with the paper's in brackets."""
+    """Keep the medians of each table, with the paper's in brackets, and the worst split of our method."""
     r2: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     settings: dict[str, dict[str, float]] = {}
     for row in rows:
@@ -65,8 +58,8 @@ def medians(rows: Iterable[Row], published: Sequence[Published], names: Sequence
         theirs = find_value(published, metric="r2", table=place, composition=name, k=k, **settings[place])
         return number(statistics.median(ours)) + (f" ({number(theirs.median)})" if theirs else "")
 
-    print(f"k = {k}: median R² here (in the paper), and the worst of ten splits of `{OURS}`\n")
-    table(
+    keep(
+        f"dpkendall-k{k}",
         ("table", *names, "worst"),
         [
             (place, *(cell(place, name) for name in names), number(min(r2[place, OURS])))
@@ -77,7 +70,7 @@ def medians(rows: Iterable[Row], published: Sequence[Published], names: Sequence
 
 
 def standings(rows: Sequence[Row], published: Sequence[Published], names: Sequence[str]) -> None:
-    """Print how often each private method is positive, first, and first or second."""
+    """Keep how often each private method is positive, first, and first or second."""
     everyone = summarize(rows, "r2", published).standings
     theirs = summarize([row for row in rows if row["composition"] != OURS], "r2", published).standings
 
@@ -92,8 +85,8 @@ def standings(rows: Sequence[Row], published: Sequence[Published], names: Sequen
             {standing.composition: standing for standing in each if standing.k == k}
             for each in (everyone, theirs)
         ]
-        print(f"k = {k}: tables with a positive median, first ranks, first or second ranks\n")
-        table(
+        keep(
+            f"dpkendall-ranks-k{k}",
             ("method", "in the paper", "here, the paper's methods", "here, all"),
             [
                 (
@@ -108,13 +101,42 @@ def standings(rows: Sequence[Row], published: Sequence[Published], names: Sequen
         )
 
 
+def spearman(rows: Sequence[Row], ks: Sequence[int]) -> None:
+    """Keep the medians of our method with each of two scorers, and the worst split with the other one."""
+    found: defaultdict[tuple[int, str], defaultdict[str, list[float]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for row in rows:
+        found[row["k"], row["table"]][row["composition"]].append(row["r2"])
+    keep(
+        "dpkendall-spearman",
+        ("k", "table", OURS, "with spearman", "worst with spearman"),
+        [
+            (
+                k,
+                table,
+                number(statistics.median(each[OURS])),
+                number(statistics.median(each[SPEARMAN])),
+                number(min(each[SPEARMAN])),
+            )
+            for k in ks
+            for (at, table), each in found.items()
+            if at == k
+        ],
+    )
+
+
 def main(tables: Path, folder: Path) -> None:
-    """Run what is missing, then print and draw."""
+    """Run what is missing, then keep and draw."""
     suite, results = find_suite("dpkendall"), Results(folder)
     suite = suite.only("table", ",".join(suite.published[0].values["non-dp"]))  # without what is made up
+    other, others = suite.only("composition", OURS).add("scorer", "spearman"), Results(folder / "spearman")
+    other = other.only("composition", SPEARMAN)
     with local_workers(-1) as workers:
-        run(suite, results, workers, data_dir=tables)
+        for some, kept in ((suite, results), (other, others)):
+            run(some, kept, workers, data_dir=within(tables, "361072_cpu_act.parquet"))
     rows, published = results.rows(), results.published()
+    spearman([*rows, *others.rows()], suite.k)
     names = [recipe.name for recipe in suite.compositions]
     for k in suite.k:
         medians(rows, published, names, k)

@@ -2,16 +2,14 @@
 
 python docs/results/features.py TABLES
 
-prints, in Markdown, mean test R^2 over the tables, means of three splits, for `kendall` + `peel` +
-`winsorized_least_squares`, a fifth of the budget for the selection; and the regret: how far the mean is below
-that of the best constant for each table, in hindsight. A refusal counts as an R^2 of 0. Seeded and scored on
-private records: research, not releases. It takes half an hour.
+writes ``tables/features.csv``: mean test R^2 over the tables, means of three splits, for `kendall` + `peel` +
+`winsorized_least_squares`, a fifth of the budget for the selection; beside the mean of the best constant for
+each table, in hindsight. A refusal counts as an R^2 of 0. Seeded and scored on private records: research, not
+releases.
 
 python docs/results/features.py TABLES share
 
-varies the share of the selection instead, and prints the mean over the tables for each share, for five
-features and two splits, and the regret of each: how far the mean is below that of the best share for each
-table.
+varies the share of the selection instead, for five features and two splits: ``tables/features-share.csv``.
 """
 
 from __future__ import annotations
@@ -19,21 +17,21 @@ from __future__ import annotations
 import math
 import statistics
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
 import numpy as np
-from dpkit_command_bench.sources import Loaded, load
-from dpkit_command_bench.suite import find_suite
+from dpkit_command_bench.sources import Loaded
+from pages import benchmark, keep, r_squared
 
 from dpkit_core import Budget, Dataset, Plan, Randomness, Schema, compose
 from dpkit_core.pipeline.observers import Observers
 
 DELTA, SPLITS, SHARE, ACCOUNTANT = 1e-5, 3, 0.2, "rdp"
 REGRESSOR = "winsorized_least_squares"
-SETTINGS = ((500, math.log(3)), (3000, 0.1), (8000, math.log(3)))  # training records, epsilon
-MORE = ((1500, math.log(3)), (6000, 0.1))
+LN3 = math.log(3)
+SETTINGS = ((500, LN3), (1500, LN3), (8000, LN3), (3000, 0.1), (6000, 0.1))  # training records, epsilon
 CONSTANTS = (1, 2, 3, 5, 10)
 SHARES, PICKED = (0.05, 0.1, 0.2, 0.3, 0.5), 5
 
@@ -67,54 +65,32 @@ def score(plan: Plan, table: Loaded, records: int, splits: int = SPLITS) -> floa
             found.append(0.0)
             continue
         used = [table.data.names.index(name) for name in release.model.features]
-        error = y[test] - release.predict(X[test][:, used])
-        found.append(1 - float((error**2).sum() / ((y[test] - y[test].mean()) ** 2).sum()))
+        found.append(r_squared(y[test], release.predict(X[test][:, used])))
     return statistics.mean(found)
 
 
-def tables() -> Iterator[Loaded]:
-    """Yield the tables of the suite."""
-    folder, suite = Path(sys.argv[1]), find_suite("dpkendall")
-    for spec in (spec for spec in suite.tables if spec.file):
-        yield load(spec, data_dir=folder, folder=suite.folder, seed=suite.seed, neighboring=suite.neighboring)
-
-
-def shares() -> None:
-    """Print what the share of the selection brings and costs."""
-    print("| regressor | records, epsilon | " + " | ".join(map(str, SHARES)) + " | regret of each | best |")
-    print("|---" * (4 + len(SHARES)) + "|")
-    found = list(tables())
-    for regressor in (REGRESSOR, "boosted_trees"):
-        parts = compose(scorer="kendall", selector="peel", regressor=regressor)
-        for records, epsilon in SETTINGS:
-            rows = [
-                [
-                    score(
-                        parts.plan(table.schema, Budget(epsilon, DELTA), k=PICKED, select_share=share),
-                        table,
-                        records,
-                        splits=2,
-                    )
-                    for share in SHARES
-                ]
-                for table in found
+def shares(tables: Sequence[Loaded]) -> Iterator[list[str]]:
+    """Yield what each share of the selection leads to, and what the best for each table would."""
+    parts = compose(scorer="kendall", selector="peel", regressor=REGRESSOR)
+    for records, epsilon in SETTINGS:
+        budget = Budget(epsilon, DELTA)
+        rows = [
+            [
+                score(parts.plan(each.schema, budget, k=PICKED, select_share=share), each, records, splits=2)
+                for share in SHARES
             ]
-            means = [statistics.mean(column) for column in zip(*rows, strict=True)]
-            best = statistics.mean(map(max, rows))
-            cells = [f"{mean:.3f}" for mean in means]
-            cells.append(", ".join(f"{best - mean:.3f}" for mean in means))
-            cells.append(", ".join(f"{SHARES[int(np.argmax(row))]}" for row in rows))
-            print(f"| `{regressor}` | {records}, {epsilon:.3g} | " + " | ".join(cells) + " |", flush=True)
+            for each in tables
+        ]
+        means = [*(statistics.mean(column) for column in zip(*rows, strict=True))]
+        cells = [*means, statistics.mean(map(max, rows))]
+        yield [f"{records}, {epsilon:.3g}", *(f"{mean:.3f}" for mean in cells)]
 
 
-def main() -> None:
-    """Print the table."""
-    heads = [*map(str, CONSTANTS), "all", "auto"]
-    print("| records, epsilon | " + " | ".join(heads) + " | regret of auto | of all | of 5 | k by auto |")
-    print("|---" * (5 + len(heads)) + "|")
-    for records, epsilon in (*SETTINGS, *MORE):
+def numbers(tables: Sequence[Loaded]) -> Iterator[list[str]]:
+    """Yield what each number of features leads to, and how many the rule takes."""
+    for records, epsilon in SETTINGS:
         rows, chosen = [], []
-        for table in tables():
+        for table in tables:
             known = min(records, len(table.data.y) * 9 // 10)
             about = int(float(f"{known:.0e}"))
             row = {}
@@ -123,12 +99,17 @@ def main() -> None:
                 if name == "auto":
                     chosen.append("all" if plan.k == len(table.schema.features) else f"{plan.k}")
             rows.append(row)
-        best = statistics.mean(max(row[name] for name in heads[:-1]) for row in rows)
-        means = {name: statistics.mean(row[name] for row in rows) for name in heads}
-        cells = [f"{means[name]:.3f}" for name in heads]
-        cells += [f"{best - means[name]:.3f}" for name in ("auto", "all", "5")]
-        print(f"| {records}, {epsilon:.3g} | " + " | ".join(cells) + f" | {', '.join(chosen)} |", flush=True)
+        best = statistics.mean(max(row[name] for name in row if name != "auto") for row in rows)
+        means = {name: statistics.mean(row[name] for row in rows) for name in rows[0]}
+        auto = means.pop("auto")
+        cells = [f"{mean:.3f}" for mean in (*means.values(), best, auto)]
+        yield [f"{records}, {epsilon:.3g}", *cells, ", ".join(dict.fromkeys(chosen))]
 
 
 if __name__ == "__main__":
-    shares() if "share" in sys.argv[2:] else main()
+    loaded = [table for _, table in benchmark(Path(sys.argv[1]))]
+    if "share" in sys.argv[2:]:
+        keep("features-share", ["records, epsilon", *SHARES, "best for each table"], shares(loaded))
+    else:
+        heads = ["records, epsilon", *CONSTANTS, "all", "best for each table", "`auto`", "k by `auto`"]
+        keep("features", heads, numbers(loaded))

@@ -1,4 +1,4 @@
-"""Trees of 3, 10, 30 and 100 parties in lock-step; prints the tables of ``s-gbdt.md`` and draws a picture.
+"""Trees of 3, 10, 30 and 100 parties in lock-step: ``tables/federation-*.csv``, and the picture of ``sgbdt``.
 
     uv run python docs/results/federation.py [--part sgbdt] [--trees 800 --parties 100] [--picture FILE.svg]
 
@@ -7,7 +7,7 @@ the parties at random; epsilon 1, delta 1e-6. Every party is a thread of this pr
 masks and noise: seconds are of processor time, of all parties together. Run i has the same public coins, so
 the same random trees, for every number of parties. As many colluders as there are others make *noise per
 party*, as the paper of S-GBDT has it (section IX): each party then adds all the noise. ``--smallest`` shows
-no more than that it runs. With ``--trees`` each row is one run.
+no more than that it runs. With ``--trees`` each row is one run, and is only printed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ import matplotlib as mpl
 import numpy as np
 from dpkit_engine_federation import Identity, Relay, Terms, agree, join, plan_of
 from matplotlib import pyplot as plt
+from pages import keep
 
 from dpkit_core import (
     Budget,
@@ -151,7 +152,7 @@ def drawn(part: Part, alone: list[float], found: dict[tuple[int, int], list[floa
 
 
 def main() -> None:
-    """Print the table of a part, and draw it."""
+    """Keep the table of a part, and draw it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--part", choices=PARTS, default="boosted_trees")
     parser.add_argument("--trees", type=int)
@@ -192,19 +193,26 @@ def main() -> None:
             found.append(r2(release))
         return found, sent / part.trees, (time.process_time() - begun) / runs / part.trees
 
-    print("| parties | colluders | R² | noise | bytes a tree | seconds a tree |")
-    print("|---|---|---|---|---|---|")
     scores: dict[tuple[int, int], list[float]] = {}
-    for parties in (1, 3) if smallest else (1, *given.parties):
-        for colluders in (0,) if parties == 1 else dict.fromkeys(part.colluders(parties)):
-            found, sent, seconds = fitted(parties, colluders)
-            scores[parties, colluders] = found
-            deviation = (parties / (parties - colluders)) ** 0.5
-            print(
-                f"| {parties} | {colluders} | {np.mean(found):.3f} ± {np.std(found) / len(found) ** 0.5:.3f} "
-                f"| {deviation:.2f} | {sent:.0f} | {seconds:.4f} |",
-                flush=True,
-            )
+
+    def rows() -> Iterator[list[str]]:
+        for parties in (1, 3) if smallest else (1, *given.parties):
+            for colluders in (0,) if parties == 1 else dict.fromkeys(part.colluders(parties)):
+                found, sent, seconds = fitted(parties, colluders)
+                scores[parties, colluders] = found
+                score = f"{np.mean(found):.3f} ± {np.std(found) / len(found) ** 0.5:.3f}"
+                deviation = (parties / (parties - colluders)) ** 0.5
+                yield [
+                    f"{parties}",
+                    f"{colluders}",
+                    score,
+                    f"{deviation:.2f}",
+                    f"{sent:.0f}",
+                    f"{seconds:.4f}",
+                ]
+
+    heads = ["parties", "colluders", "R²", "noise", "bytes a tree", "seconds a tree"]
+    keep("" if smallest or given.trees else f"federation-{part.name}", heads, rows())
     alone = scores.pop((1, 0))
     if given.picture is not None:
         drawn(part, alone, scores, given.picture)

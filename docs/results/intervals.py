@@ -1,4 +1,4 @@
-"""Measures how often 95% intervals of coefficients and scores hold the truth: the tables of ``intervals.md``.
+"""Measures how often 95% intervals of coefficients and scores hold the truth: ``tables/intervals*.csv``.
 
 The truth is what the intervals are about: the projection of the clipped target on the clipped features, given
 the released bounds, over the population, a table of 400 000 records or, for diamonds, all of them::
@@ -7,8 +7,8 @@ the released bounds, over the population, a table of 400 000 records or, for dia
 
 Those of a score are about the capped R^2 of a model that was not fitted to the records, for themselves and
 for the population; noise is normal, of the planned deviation, and center and cap are fixed. Of ``whole``
-runs, all of them are as released. ``robust``, ``scores`` or ``whole`` after the name of the script prints
-these rows alone.
+runs, all of them are as released. ``lines``, ``robust``, ``scores`` or ``whole`` after the name of the script
+measures these alone.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from __future__ import annotations
 import itertools
 import math
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import attrs
 import numpy as np
 from dpkit_model_lines import WinsorizedLinearModel
+from pages import keep
 
 from dpkit_core import (
     Block,
@@ -98,8 +99,8 @@ def row(  # noqa: PLR0917 - a row of the table below
     epsilon: float,
     runs: int = RUNS,
     **options: str,
-) -> str:
-    """Return a line of the table."""
+) -> list[str]:
+    """Return a row of the table."""
     pipeline = compose(regressor="winsorized_least_squares", options={"regressor": options})
     plan = pipeline.plan(schema, Budget(epsilon, 1e-6))
     held: list[Vector] = []
@@ -113,21 +114,20 @@ def row(  # noqa: PLR0917 - a row of the table below
         held.append(np.asarray((lower <= truth) & (truth <= upper), dtype=np.float64))
         told.append(np.isfinite(upper - lower))
     each, finite = 100 * np.mean(held, axis=0), 100 * np.mean(told)
-    return f"| {name} | {n} | {epsilon:g} | {each.mean():.1f}% | {each.min():.1f}% | {finite:.0f}% |"
+    return [name, f"{n}", f"{epsilon:g}", f"{each.mean():.1f}%", f"{each.min():.1f}%", f"{finite:.0f}%"]
 
 
-def robust() -> None:
-    """Print the rows of intervals that do not take variances to be equal."""
+def robust() -> Iterator[list[str]]:
+    """Yield the rows of intervals that do not take variances to be equal."""
     public = Schema.numeric("ab", "y", bounds={"a": (0, 1), "b": (0, 1), "y": (-8, 12)})
     rng = np.random.default_rng(7)
     for name, sample in (("unequal", uneven), ("equal", level)):
         population = sample(400_000, rng)
-        called = f"{name} variance, robust"
-        print(row(called, public, sample, population, 20_000, 1.0, MANY, intervals="robust"), flush=True)
+        yield row(f"{name} variance", public, sample, population, 20_000, 1.0, MANY, intervals="robust")
 
 
-def score(name: str, sample: Population, n: int, mu: float) -> str:
-    """Return a line of the table of scores, by ``n`` records that were held out."""
+def score(name: str, sample: Population, n: int, mu: float) -> list[str]:
+    """Return a row of the table of scores, by ``n`` records that were held out."""
     events = score_events(mu * mu, None)
     deviation = events[-1].noise_multiplier * NORM**2
     slopes = np.array([1.8, 1.0])
@@ -152,20 +152,18 @@ def score(name: str, sample: Population, n: int, mu: float) -> str:
             continue
         held += own.low <= of_these.value <= own.high, wider.low <= truth.value <= wider.high
         wide += (wider.high - wider.low) / 2
-    rates = " | ".join(f"{100 * rate:.1f}%" for rate in held / (MANY - none))
-    return f"| {name} | {n} | {mu:g} | {none} | {rates} | {wide / (MANY - none):.3f} |"
+    rates = (f"{100 * rate:.1f}%" for rate in held / (MANY - none))
+    return [name, f"{n}", f"{mu:g}", f"{none}", *rates, f"{wide / (MANY - none):.3f}"]
 
 
-def scores() -> None:
-    """Print the table of scores."""
-    print("| table | held out | mu | not told | of these records | of the population | half width |")
-    print("|---|---:|---:|---:|---:|---:|---:|")
+def scores() -> Iterator[list[str]]:
+    """Yield the rows of the table of scores."""
     for name, sample in (("equal variance", level), ("unequal variance", uneven)):
         for n, mu in ((2000, 0.237), (20_000, 0.237), (20_000, 0.124)):
-            print(score(name, sample, n, mu), flush=True)
+            yield score(name, sample, n, mu)
     for positive, apart in ((0.4, 1.0), (0.05, 1.5)):
         for n, mu in ((2000, 0.237), (20_000, 0.237), (20_000, 0.124)):
-            print(ranking(positive, apart, n, mu), flush=True)
+            yield ranking(positive, apart, n, mu)
 
 
 #: Bounds of the target: none, wide ones, and such as cut off a hundredth of the records or so.
@@ -217,21 +215,19 @@ def whole(
     return told, own, wider
 
 
-def runs() -> None:
-    """Print the table of whole runs."""
-    print("| table | bounds | held out | epsilon | told | of these records | of the population |")
-    print("|---|---|---:|---:|---:|---:|---:|")
+def runs() -> Iterator[list[str]]:
+    """Yield the rows of the table of whole runs."""
     seeds = itertools.count()  # no two rows share noise
     for name, sample in (("equal variance", level), ("unequal variance", uneven)):
         for called, bounds in BOUNDS.items():
             for n, epsilon in SETTINGS:
                 told, own, wider = whole(sample, bounds, n, epsilon, itertools.islice(seeds, MANY))
-                rates = f"{100 * own / told:.1f}% | {100 * wider / told:.1f}%"
-                print(f"| {name} | {called} | {n} | {epsilon:g} | {told} | {rates} |", flush=True)
+                rates = (f"{100 * held / told:.1f}%" for held in (own, wider))
+                yield [name, called, f"{n}", f"{epsilon:g}", f"{told}", *rates]
 
 
-def ranking(positive: float, apart: float, n: int, mu: float) -> str:
-    """Return a line of AUC: of so many who have what is said, normal scores are so many deviations apart."""
+def ranking(positive: float, apart: float, n: int, mu: float) -> list[str]:
+    """Return a row of AUC: of so many who have what is said, normal scores are so many deviations apart."""
     deviation = math.sqrt(2) / mu
 
     def counts(n: int, rng: np.random.Generator) -> Vector:
@@ -256,42 +252,32 @@ def ranking(positive: float, apart: float, n: int, mu: float) -> str:
             continue
         held += own.low <= of_these.value <= own.high, wider.low <= truth.value <= wider.high
         wide += (wider.high - wider.low) / 2
-    rates = " | ".join(f"{100 * rate:.1f}%" for rate in held / max(MANY - none, 1))
+    rates = (f"{100 * rate:.1f}%" for rate in held / max(MANY - none, 1))
     told = f"{wide / (MANY - none):.3f}" if none < MANY else ""
-    return f"| AUC, {100 * positive:g} % | {n} | {mu:g} | {none} | {rates} | {told} |"
+    return [f"AUC, {100 * positive:g} % have it", f"{n}", f"{mu:g}", f"{none}", *rates, told]
 
 
-def main() -> None:
-    """Print the tables."""
-    if sys.argv[1:]:
-        {"robust": robust, "scores": scores, "whole": runs}[sys.argv[1]]()
-        return
-    print(
-        "| table | records | epsilon | intervals that hold the truth | worst coefficient | told |\n"
-        "|---|---:|---:|---:|---:|---:|"
-    )
+def lines() -> Iterator[list[str]]:
+    """Yield the rows of intervals of coefficients."""
     bounded = dict.fromkeys("abcd", (0.0, 1.0))
     public = Schema.numeric("abcd", "y", bounds={**bounded, "y": (-10, 20)})
     rng = np.random.default_rng(99)
     for n, epsilon in ((2000, 3.0), (20_000, 0.3), (20_000, 1.0), (20_000, 3.0), (100_000, 1.0)):
-        print(row("equal variance, public bounds", public, even, even(400_000, rng), n, epsilon), flush=True)
+        yield row("equal variance, public bounds", public, even, even(400_000, rng), n, epsilon)
     private = Schema.numeric("abc", "y")
     for epsilon in (0.5, 3.0):
-        print(
-            row("equal variance, no bounds", private, normal, normal(400_000, rng), 20_000, epsilon),
-            flush=True,
-        )
+        yield row("equal variance, no bounds", private, normal, normal(400_000, rng), 20_000, epsilon)
     population = several(400_000, rng)
     limits = {"a": (-4, 4), "b": (-10, 30), "c": (0.2, 1.8), "d": (-4, 4), "e": (-4, 4), "f": (-5, 11)}
     public = Schema.numeric("abcdef", "y", bounds={**limits, "y": (-16, 16)})
     for n, epsilon in ((4000, 1.0), (20_000, 1.0)):
-        print(row("six features, public bounds", public, several, population, n, epsilon), flush=True)
+        yield row("six features, public bounds", public, several, population, n, epsilon)
     private = Schema.numeric("abcdef", "y")
     for n, epsilon in ((4000, 3.0), (20_000, 1.0)):
-        print(row("six features, no bounds", private, several, population, n, epsilon), flush=True)
+        yield row("six features, no bounds", private, several, population, n, epsilon)
     public = Schema.numeric("ab", "y", bounds={"a": (0, 1), "b": (0, 1), "y": (-8, 12)})
     for n, epsilon in ((20_000, 1.0), (20_000, 10.0), (100_000, 3.0)):
-        print(row("unequal variance", public, uneven, uneven(400_000, rng), n, epsilon), flush=True)
+        yield row("unequal variance", public, uneven, uneven(400_000, rng), n, epsilon)
     schema = Schema.read(DATA / "diamonds.schema.toml").restrict(["carat"])
     diamonds = Dataset.from_source(open_source(DATA / "diamonds.parquet"), schema)
 
@@ -301,11 +287,20 @@ def main() -> None:
 
     for epsilon in (0.3, 1.0, 3.0):
         everything = (diamonds.X, diamonds.y)
-        print(row("diamonds, price by carat", schema, resampled, everything, 20_000, epsilon), flush=True)
-    robust()
-    scores()
-    runs()
+        yield row("diamonds, price by carat", schema, resampled, everything, 20_000, epsilon)
 
+
+HELD = ["table", "records", "epsilon", "intervals that hold the truth", "worst coefficient", "told"]
+RATES = ["of these records", "of the population"]
+#: What is measured: the name of its table, heads, and rows.
+MEASURED: dict[str, tuple[str, list[str], Callable[[], Iterable[list[str]]]]] = {
+    "lines": ("intervals", HELD, lines),
+    "robust": ("intervals-robust", HELD, robust),
+    "scores": ("intervals-scores", ["table", "held out", "mu", "not told", *RATES, "half width"], scores),
+    "whole": ("intervals-whole", ["table", "bounds", "held out", "epsilon", "told", *RATES], runs),
+}
 
 if __name__ == "__main__":
-    main()
+    for which in sys.argv[1:] or MEASURED:
+        name, heads, measured = MEASURED[which]
+        keep(name, heads, measured())

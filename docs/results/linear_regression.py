@@ -2,9 +2,9 @@
 
 python docs/results/linear_regression.py
 
-prints a table in Markdown: test R^2 of least squares, of dpkit's regressors, of twenty lines of sufficient
-statistics with noise, and of diffprivlib, which gets an environment of its own from ``uv``. All see the same
-tables in one run; noise is seeded, which is research and not a release. It takes two minutes.
+writes ``tables/linear-regression.csv``: test R^2 of least squares, of dpkit's regressors, of twenty lines of
+sufficient statistics with noise, and of diffprivlib, which gets an environment of its own from ``uv``. All
+see the same tables in one run; noise is seeded, which is research and not a release.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import math
 import statistics
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from pages import keep, r_squared
 
 from dpkit_core import Budget, Dataset, Randomness, Schema, compose
 from dpkit_core.pipeline.observers import Observers
@@ -27,6 +28,7 @@ Fit = Callable[[Array, Array, float, int], Callable[[Array], Array]]
 
 RECORDS, TEST, RUNS = 10_000, 10_000, 20
 FEATURES, EPSILONS, DELTA = (5, 20), (0.1, 1.0, 10.0), 1e-6
+SETTINGS = [(features, epsilon) for features in FEATURES for epsilon in EPSILONS]
 WEIGHTS = np.array([1.0, -0.5, 0.8, -0.7, 0.3])  # of the first five features; the others do not matter
 X_BOUND, Y_BOUND = 1.0, 2.0
 DIFFPRIVLIB = ("diffprivlib==0.6.6", "scikit-learn<1.9")  # newer scikit-learn cannot be imported by it
@@ -67,14 +69,14 @@ def least_squares(X: Array, y: Array, epsilon: float, seed: int) -> Callable[[Ar
     return lambda Z: np.asarray(Z @ weights)
 
 
-def regressor(name: str, *, bounds: bool) -> Fit:
+def regressor(name: str, *, bounds: bool, **options: int) -> Fit:
     """Return the fit of an installed regressor on all features."""
 
     def fit(X: Array, y: Array, epsilon: float, seed: int) -> Callable[[Array], Array]:
         names = [f"x{j}" for j in range(X.shape[1])]
         known = {**dict.fromkeys(names, (-X_BOUND, X_BOUND)), "y": (-Y_BOUND, Y_BOUND)}
         schema = Schema.numeric(names, "y", known if bounds else {})
-        plan = compose(regressor=name).plan(schema, Budget(epsilon, DELTA))
+        plan = compose(regressor=name, options={"regressor": options}).plan(schema, Budget(epsilon, DELTA))
         data = Dataset.from_arrays(X, y, schema)
         release = plan.run(data, randomness=Randomness.from_seed(seed), observers=Observers.none())
         return release.predict if release.model is not None else lambda Z: np.full(len(Z), np.nan)
@@ -118,17 +120,13 @@ def gaussian_multiplier(epsilon: float, delta: float) -> float:
 METHODS: dict[str, Fit] = {
     "least squares, no privacy": least_squares,
     "`winsorized_least_squares`": regressor("winsorized_least_squares", bounds=True),
+    "the same without refits": regressor("winsorized_least_squares", bounds=True, refits=0),
     "the same, told no bounds": regressor("winsorized_least_squares", bounds=False),
     "`adassp`": regressor("adassp", bounds=True),
     "`boosted_adassp`": regressor("boosted_adassp", bounds=True),
     "twenty lines": sufficient_statistics(None),
     "twenty lines, told that rows are shorter than 2": sufficient_statistics(2.0),
 }
-
-
-def r_squared(y: Array, prediction: Array) -> float:
-    """Return the coefficient of determination."""
-    return float(1 - ((y - prediction) ** 2).sum() / ((y - y.mean()) ** 2).sum())
 
 
 def diffprivlib(
@@ -165,19 +163,11 @@ def diffprivlib(
     }
 
 
-def main() -> None:
-    """Print the table."""
+def medians() -> Iterator[tuple[str, dict[tuple[int, float], float]]]:
+    """Yield the median R^2 of each method, by features and epsilon."""
     tables = {(features, seed): table(features, seed) for features in FEATURES for seed in range(RUNS)}
-    settings = [(features, epsilon) for features in FEATURES for epsilon in EPSILONS]
-    print("| | " + " | ".join(f"d = {d}, epsilon {epsilon:g}" for d, epsilon in settings) + " |")
-    print("|---" * (1 + len(settings)) + "|")
-
-    def row(name: str, medians: dict[tuple[int, float], float]) -> None:
-        shown = ("refused" if math.isnan(medians[at]) else f"{medians[at]:.3g}" for at in settings)
-        print(f"| {name} | " + " | ".join(shown) + " |", flush=True)
-
     for name, fit in METHODS.items():
-        row(
+        yield (
             name,
             {
                 (features, epsilon): statistics.median(
@@ -185,11 +175,20 @@ def main() -> None:
                     for seed in range(RUNS)
                     for X, y, X_test, y_test in [tables[features, seed]]
                 )
-                for features, epsilon in settings
+                for features, epsilon in SETTINGS
             },
         )
-    row("diffprivlib 0.6.6, no delta", diffprivlib(tables))
+    yield "diffprivlib 0.6.6, no delta", diffprivlib(tables)
+
+
+def shown(value: float) -> str:
+    """Return a median as it is shown."""
+    return "refused" if math.isnan(value) else f"{value:.3g}"
 
 
 if __name__ == "__main__":
-    main()
+    keep(
+        "linear-regression",
+        ["", *(f"d = {d}, epsilon {epsilon:g}" for d, epsilon in SETTINGS)],
+        ([name, *(shown(found[at]) for at in SETTINGS)] for name, found in medians()),
+    )

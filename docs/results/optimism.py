@@ -1,9 +1,9 @@
 """Measures by how much R^2 on the records that a model was fitted to is above that on others.
 
 Six shapes of 2 000 and 20 000 records, trees and a line, epsilon .3, 1 and 4, without the noise of the score;
-differences cut at the .005- and .995-quantile of the target. ``ways`` after the name of the script compares
-ways to have a score for epsilon 1 in all: what they leave to the model, and how well they know its score.
-``docs/howto/score-a-model.md`` quotes both::
+differences cut at the .005- and .995-quantile of the target: ``tables/optimism.csv``. ``ways`` after the name
+of the script compares ways to have a score for epsilon 1 in all, what they leave to the model and how well
+they know its score: ``tables/optimism-ways.csv``. ``docs/howto/score-a-model.md`` quotes both::
 
     uv run python docs/results/optimism.py
     uv run python docs/results/optimism.py ways
@@ -12,10 +12,12 @@ ways to have a score for epsilon 1 in all: what they leave to the model, and how
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from statistics import mean, median
 from typing import Any
 
 import numpy as np
+from pages import keep
 
 from dpkit_core import Budget, Dataset, Randomness, Schema, compose, plan_evaluation
 
@@ -56,11 +58,9 @@ WAYS: dict[str, tuple[float, dict[str, Any], float]] = {
 }
 
 
-def ways(part: str = "boosted_trees", seeds: int = 3) -> None:
-    """Print what each way costs and tells, over the shapes."""
+def ways(part: str = "boosted_trees", seeds: int = 3) -> Iterator[list[str]]:
+    """Yield what each way costs and tells, over the shapes."""
     schema = Schema.numeric([f"x{j}" for j in range(10)], "y")
-    print("| records | way | R^2, mean | scores told | half of the interval, median |")
-    print("|---:|---|---:|---:|---:|")
     for n in (2000, 5000):
         for way, (epsilon, more, later) in WAYS.items():
             plan = compose(regressor=part).plan(schema, Budget(epsilon, 1e-6 * epsilon), **more)
@@ -84,17 +84,12 @@ def ways(part: str = "boosted_trees", seeds: int = 3) -> None:
                     if told is not None:
                         half.append((told.high - told.low) / 2)
             known = f"{median(half):.2f}" if half else ""
-            print(f"| {n} | {way} | {mean(found):.3f} | {len(half)} of {asked} | {known} |", flush=True)
+            yield [f"{n}", way, f"{mean(found):.3f}", f"{len(half)} of {asked}", known]
 
 
-def main() -> None:
-    """Print the table."""
-    if sys.argv[1:] == ["ways"]:
-        ways()
-        return
+def optimism() -> Iterator[list[str]]:
+    """Yield how much too high the scores of each part are."""
     schema = Schema.numeric([f"x{j}" for j in range(10)], "y")
-    print("| part | records | epsilon | fits | optimism, median | one of ten above | largest |")
-    print("|---|---:|---:|---:|---:|---:|---:|")
     for part in ("boosted_trees", "winsorized_least_squares"):
         for n in (2000, 20_000):
             for epsilon in (0.3, 1.0, 4.0):
@@ -111,13 +106,14 @@ def main() -> None:
                                 capped(y, model.predict(X))
                                 - capped(others[name][1], model.predict(others[name][0]))
                             )
-                median, ninth = np.quantile(found, [0.5, 0.9])
-                print(
-                    f"| {part} | {n} | {epsilon:g} | {len(found)} | {median:.3f} | {ninth:.3f} | "
-                    f"{max(found):.3f} |",
-                    flush=True,
-                )
+                told = (f"{value:.3f}" for value in np.quantile(found, [0.5, 0.9, 1]))
+                yield [part, f"{n}", f"{epsilon:g}", f"{len(found)}", *told]
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] == ["ways"]:
+        told = ["scores told", "half of the interval, median"]
+        keep("optimism-ways", ["records", "way", "R², mean", *told], ways())
+    else:
+        told = ["optimism, median", "one of ten above", "largest"]
+        keep("optimism", ["part", "records", "epsilon", "fits", *told], optimism())

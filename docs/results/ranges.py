@@ -7,8 +7,8 @@ The first prints, in Markdown, the mean test R^2 of REGRESSOR (`boosted_trees`) 
 of BEFORE, the rows of another version or regressor. TABLES is a folder with those of the suite ``dpkendall``;
 ROWS is a file that keeps what has been run. The second counts, over that many fits of 20 trees, those with a
 test R^2 below -.5, and refusals: of tables as small as ``compose`` lets pass without a warning, to four times
-as large. Seeded and scored on private records: research, not releases. The first takes twenty minutes, the
-second a twentieth of a second a fit.
+as large; with the noise of the plan, but drawn quickly. Seeded and scored on private records: research, not
+releases. The first takes twenty minutes, the second a fortieth of a second a fit.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import ClassVar
 
+import attrs
 import numpy as np
 import numpy.typing as npt
 from dpkit_command_bench.sources import load
 from dpkit_command_bench.suite import find_suite
 
-from dpkit_core import Budget, Dataset, Plan, Randomness, Schema, compose
+from dpkit_core import Budget, Dataset, Plan, Randomness, Refusal, Schema, compose
 from dpkit_core.pipeline.observers import Observers
 
 Array = npt.NDArray[np.float64]
@@ -195,10 +197,14 @@ def scorer(plan: Plan) -> Callable[[int, Table, Table], float]:
         )
         if release.model is None:
             return math.nan
-        error = test[1] - release.predict(test[0])
-        return float(1 - (error**2).sum() / ((test[1] - test[1].mean()) ** 2).sum())
+        return r2(release.predict(test[0]), test[1])
 
     return score
+
+
+def r2(predicted: Array, y: Array) -> float:
+    """Return R^2."""
+    return float(1 - ((y - predicted) ** 2).sum() / ((y - y.mean()) ** 2).sum())
 
 
 def cell(found: list[float]) -> str:
@@ -241,16 +247,33 @@ def small(fits: int, first: int = 0, processes: int = 1) -> tuple[int, int, floa
 
 
 def _small(fits: int, first: int) -> tuple[int, int, float]:
-    found = []
-    for seed in range(first, first + fits):
-        rng = np.random.default_rng([seed, 11])
-        shape = SHAPES[SMALL[seed % len(SMALL)]]
-        plan = _few_trees(shape(rng, 2)[0].shape[1], EPSILONS_OF_FEW[seed // len(SMALL) % 4])
-        n = math.ceil(max(each.forecast.records or 0.0 for each in plan.forecasts) * 4 ** rng.random())
-        X, y = shape(rng, n + 1000)
-        found.append(scorer(plan)(seed, (X[:n], y[:n]), (X[n:], y[n:])))
+    found = [_of_few(seed) for seed in range(first, first + fits)]
     models = [value for value in found if not math.isnan(value)]
     return sum(value < -0.5 for value in models), len(found) - len(models), min(models, default=math.inf)
+
+
+def _of_few(seed: int) -> float:
+    rng = np.random.default_rng([seed, 11])
+    shape = SHAPES[SMALL[seed % len(SMALL)]]
+    plan = _few_trees(shape(rng, 2)[0].shape[1], EPSILONS_OF_FEW[seed // len(SMALL) % 4])
+    n = math.ceil(max(each.forecast.records or 0.0 for each in plan.forecasts) * 4 ** rng.random())
+    X, y = shape(rng, n + 1000)
+    (stage,) = plan.stages
+    data = Dataset.from_arrays(X[:n], y[:n], plan.schema)
+    model = plan.assembly.regressor.instance.fit(data, stage.plan, QuickMeter(rng))
+    return math.nan if isinstance(model, Refusal) else r2(model.predict(X[n:]), y[n:])
+
+
+@attrs.frozen
+class QuickMeter:
+    """Gives the noise of a meter, without its checks and its grid of at most 1 / 32000 of a deviation."""
+
+    coins: np.random.Generator
+    inflation: ClassVar[float] = 1.0
+
+    def gaussian(self, value: Array, *, sensitivity: float, noise_multiplier: float) -> Array:
+        """As ``Meter.gaussian`` says, but for a sampler that is ten times as quick."""
+        return value + sensitivity * noise_multiplier * self.coins.standard_normal(value.shape)
 
 
 @functools.cache

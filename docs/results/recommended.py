@@ -1,12 +1,11 @@
 """What `compose` recommends, on tables and on shapes of columns, beside least squares.
 
-python docs/results/recommended.py TABLES ABALONE [ROWS]
+python docs/results/recommended.py TABLES [ROWS]
 
-prints, in Markdown, the recipe that the public facts lead to, median and worst test R^2 of its splits, all
-columns, a tenth held out, beside least squares that is not private, and last ``trees`` whatever is
-recommended. TABLES is a folder with the tables of the
-suite ``dpkendall``, ABALONE a Parquet file of that table; ROWS is a file that keeps what has been run. Seeded
-and scored on private records: research, not releases. Two minutes of processor time.
+writes ``tables/recommended.csv``: the recipe that the public facts lead to, median and worst test R^2 of its
+splits, all columns, a tenth held out, beside least squares that is not private, and last ``trees`` whatever
+is recommended. TABLES is a folder with the tables of the suite ``dpkendall`` and abalone.parquet; ROWS is a
+file that keeps what has been run. Seeded and scored on private records: research, not releases.
 """
 
 from __future__ import annotations
@@ -21,7 +20,8 @@ from pathlib import Path
 import attrs
 import numpy as np
 import pandas as pd
-from shapes import DELTA, Table, cell, least_squares, linear, r_squared, splits, tables
+from pages import keep, r_squared, within
+from shapes import DELTA, Table, cell, least_squares, linear, splits, tables
 
 from dpkit_core import Budget, Dataset, Plan, Randomness, Schema, compose
 from dpkit_core.pipeline.choose import recommend
@@ -32,10 +32,12 @@ EPSILONS, SPLITS, LARGE = (math.log(3), 0.1), 3, 10**6
 LAST = "trees"
 
 
-def everything(folder: Path, abalone: Path) -> Iterator[tuple[str, Table, Schema]]:
+def everything(folder: Path) -> Iterator[tuple[str, Table, Schema]]:
     """Yield the tables and shapes of ``shapes.py`` and some more."""
     yield from tables(folder)
-    frame = pd.get_dummies(pd.read_parquet(abalone), dtype=float)
+    frame = pd.get_dummies(
+        pd.read_parquet(within(folder, "abalone.parquet") / "abalone.parquet"), dtype=float
+    )
     target = next(name for name in frame.columns if name.lower() in ("rings", "class", "age", "y", "target"))
     X, y = frame.drop(columns=target).to_numpy(float), frame[target].to_numpy(float)
     yield "abalone", (X, y), Schema.numeric([f"x{j}" for j in range(X.shape[1])], "y")
@@ -65,14 +67,17 @@ def score(plan: Plan, split: int, train: Table, test: Table) -> float:
     return math.nan if release.model is None else r_squared(test[1], release.predict(test[0]))
 
 
-def main(folder: Path, abalone: Path, kept: Path) -> None:
-    """Run what is missing, then print."""
-    rows: dict[str, list[float]] = json.loads(kept.read_text()) if kept.exists() else {}
+def main(folder: Path, kept: Path) -> None:
+    """Run what is missing, and write the table."""
     heads = [head for e in EPSILONS for head in (f"recipe at {e:.3g}", f"R² at {e:.3g}")]
     heads.append(f"`{LAST}` at {EPSILONS[-1]:.3g}")
-    print("| table | n, d | least squares | " + " | ".join(heads) + " |")
-    print("|---" * (3 + len(heads)) + "|")
-    for name, data, schema in everything(folder, abalone):
+    keep("recommended", ["table", "n, d", "least squares", *heads], measured(folder, kept))
+
+
+def measured(folder: Path, kept: Path) -> Iterator[list[str]]:
+    """Yield the row of each table."""
+    rows: dict[str, list[float]] = json.loads(kept.read_text()) if kept.exists() else {}
+    for name, data, schema in everything(folder):
         n, d = data[0].shape
         some = [split for split in splits(data) if split[0] < (1 if n == LARGE else SPLITS)]
         cells = [f"{statistics.median(least_squares(train, test) for _, train, test in some):.3f}"]
@@ -83,12 +88,8 @@ def main(folder: Path, abalone: Path, kept: Path) -> None:
                 rows[key] = [score(plan, *split) for split in some]
                 kept.write_text(json.dumps(rows))
             cells += [cell(rows[key])] if named else [f"`{recipe}`", cell(rows[key])]
-        print(f"| {name} | {n}, {d} | " + " | ".join(cells) + " |", flush=True)
+        yield [name, f"{n}, {d}", *cells]
 
 
 if __name__ == "__main__":
-    main(
-        Path(sys.argv[1]),
-        Path(sys.argv[2]),
-        Path(sys.argv[3] if len(sys.argv) > 3 else "recommended.json"),
-    )
+    main(Path(sys.argv[1]), Path(sys.argv[2] if len(sys.argv) > 2 else "recommended.json"))

@@ -19,12 +19,11 @@ that does not matter at most a. So the right ones lead by at least g = (n/2) tau
 probability of the best one, R being the range sensitivity of its round, 5/2 or 5. So a selection fails with
 at most the probability above plus d - 1 times the sum of these over rounds, at the best a.
 
-Seeded: research. It takes two minutes.
+Seeded: research.
 """
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +31,7 @@ from pathlib import Path
 import attrs
 import numpy as np
 from dp_sis import prepare, select
+from pages import keep
 from scipy.optimize import minimize_scalar
 
 from dpkit_core import Budget, Dataset, Plan, Schema, compose
@@ -153,10 +153,7 @@ def draw(found: list[dict[str, str]]) -> None:
 def main() -> None:
     """Measure, write and draw."""
     found = list(rows())
-    with (HERE / "tables" / "dpkendall-recovery.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(found[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(found)
+    keep("dpkendall-recovery", [*found[0]], [[*row.values()] for row in found])
     draw(found)
 
 

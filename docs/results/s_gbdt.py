@@ -3,13 +3,12 @@
 python docs/results/s_gbdt.py TABLES [--kept FILE.jsonl] [--pictures FOLDER]
 python docs/results/s_gbdt.py --smallest
 
-prints tables in Markdown and draws Figures 3 to 8 of the paper. TABLES is a folder with abalone.parquet of
-UCI and the tables of DPKendall's benchmark, at any depth; diamonds are those of docs/data, breast cancer
+writes ``tables/s-gbdt-*.csv`` and draws Figures 3 to 8 of the paper. TABLES is a folder with abalone.parquet
+of UCI and the tables of DPKendall's benchmark, at any depth; diamonds are those of docs/data, breast cancer
 comes with scikit-learn, and Adult is adult.parquet of the folder, its target last, or asked of OpenML and
 left out where there is no answer. What has been computed is kept in FILE, a row for each table, method,
-epsilon, fold and seed, and not computed again.
-``--smallest`` needs no folder and shows no more than that it runs. DP-EBM takes part where ``interpret`` is
-installed.
+epsilon, fold and seed, and not computed again. ``--smallest`` needs no folder and shows no more than that it
+runs. DP-EBM takes part where ``interpret`` is installed.
 
 Bounds of columns and target are taken from the tables for all methods alike, except where "no bounds" is
 said. Noise is seeded and models are scored on private records: research, not releases.
@@ -22,8 +21,7 @@ import functools
 import json
 import math
 import statistics
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -37,6 +35,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from dpkit_command_bench.plots import COLORS, MARKERS
 from matplotlib import pyplot as plt
+from pages import keep
 from sklearn import datasets
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.metrics import roc_auc_score
@@ -450,6 +449,10 @@ class Work:
             for name, method in methods.items()
         }
 
+    def keep(self, name: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """Keep a table; where little is computed, print it."""
+        keep(f"s-gbdt-{name}" if self.size is FULL else "", head, rows)
+
     def picture(
         self,
         name: str,
@@ -482,17 +485,6 @@ class Work:
             plt.close(figure)
 
 
-def show(head: Sequence[str]) -> None:
-    """Print the head of a table."""
-    line(head)
-    print("|---" * len(head) + "|", flush=True)
-
-
-def line(cells: Sequence[str]) -> None:
-    """Print a row."""
-    print("| " + " | ".join(cells) + " |", flush=True)
-
-
 def percents(value: float, error: float) -> str:
     """Return a score in percent and its standard error, nothing for none."""
     told = "" if np.isnan(error) else f" ± {error:.1f}"
@@ -506,17 +498,18 @@ def cell(value: float, error: float = np.nan) -> str:
 
 
 def main_table(work: Work) -> None:
-    """Print the main table at the paper's delta, and draw Figures 4 (a) and 6."""
+    """Keep the main table at the paper's delta, and draw Figures 4 (a) and 6.
+
+    Behind ±, standard errors over the folds, in thousandths.
+    """
     size = work.size
     table = work.table(size.main)
     hgbr = work.without_privacy(table, size.folds)
-    print(f"\n### {table.name}, delta {PUBLISHED_DELTA:g} (HGBR without privacy {hgbr:.3f})\n")
     methods = METHODS | {"DP-EBM": DP_EBM}
     found = work.curves(table, methods, size.epsilons, seeds=size.seeds)
     budgets = [Budget(e, PUBLISHED_DELTA) for e in size.epsilons]
     found["DP-EBM, tuned"] = [work.tuned(table, budget, folds=size.folds) for budget in budgets]
-    print("Behind ±, standard errors over the folds, in thousandths.\n")
-    show(["epsilon", "paper's claim", "authors' repository", *found])
+    rows = []
     for place, epsilon in enumerate(size.epsilons):
         published = cell(REPOSITORY.get(epsilon, np.nan)) if size is FULL else ""
         claimed = CLAIMED.get(epsilon, "") if size is FULL else ""
@@ -525,7 +518,8 @@ def main_table(work: Work) -> None:
             for name, method in methods.items()
         }
         cells = [cell(values[place], errors.get(name, np.nan)) for name, values in found.items()]
-        line([f"{epsilon:g}", claimed, published, *cells])
+        rows.append([f"{epsilon:g}", claimed, published, *cells])
+    work.keep("abalone", ["epsilon", "paper's claim", "authors' repository", *found], rows)
     chosen = ("sgbdt", "dpboost", "DP-EBM", "DP-EBM, tuned", "winsorized", "mean")
     lines = {"without privacy": [hgbr] * len(size.epsilons)} | {name: found[name] for name in chosen}
     lines["authors' repository"] = [REPOSITORY.get(e, np.nan) for e in size.epsilons]
@@ -540,16 +534,14 @@ def main_table(work: Work) -> None:
 
 
 def others(work: Work) -> None:
-    """Print the other tables, and how often sgbdt is ahead."""
+    """Keep the other tables, and print how often sgbdt is ahead."""
     size = work.size
     methods = {"sgbdt": OURS, "DP-EBM": DP_EBM} | {name: METHODS[name] for name in ("dpboost", "winsorized")}
     options: dict[str, Any] = {"folds": size.other_folds, "seeds": size.other_seeds}
     rivals = ("DP-EBM", "DP-EBM, tuned", "dpboost", "winsorized")
     ahead = {name: 0 for name in rivals if dp_ebm.installed() or "EBM" not in name}
-    pairs = 0
+    pairs, rows = 0, []
     for epsilon in size.few_epsilons:
-        print(f"\n### Epsilon {epsilon:g}, delta {DELTA:g}, {size.other_folds} of {FOLDS} folds\n")
-        show(["table", "records", *methods, "sgbdt, first fold", "DP-EBM, tuned, first fold", "HGBR"])
         budget = Budget(epsilon, DELTA)
         for name in (size.main, *size.others):
             table = work.table(name)
@@ -562,7 +554,10 @@ def others(work: Work) -> None:
                 ahead[other] += first > tuned if "tuned" in other else found["sgbdt"] > found[other]
             hgbr = work.without_privacy(table, size.other_folds)
             cells = [cell(found[each], errors[each]) for each in methods]
-            line([table.name, str(len(table.y)), *cells, cell(first), cell(tuned), cell(hgbr)])
+            facts = [f"{epsilon:g}", table.name, str(len(table.y))]
+            rows.append([*facts, *cells, cell(first), cell(tuned), cell(hgbr)])
+    last = ["sgbdt, first fold", "DP-EBM, tuned, first fold", "HGBR"]
+    work.keep("other-tables", ["epsilon", "table", "records", *methods, *last], rows)
     told = ", ".join(f"{other} {count}" for other, count in ahead.items())
     print(
         f"\nOf {pairs} {'pair' if pairs == 1 else 'pairs'} of table and epsilon, sgbdt is ahead of: {told}."
@@ -570,14 +565,14 @@ def others(work: Work) -> None:
 
 
 def ablation(work: Work) -> None:
-    """Print what each part of the method does: mean R^2, and the mean difference with its standard error."""
+    """Keep what each part of the method does: mean R^2, and the mean difference with its standard error.
+
+    In brackets is the change in thousandths, with its standard error over tables and folds.
+    """
     size = work.size
     tables = [work.table(name) for name in size.ablated]
-    names = ", ".join(table.name for table in tables)
-    print(f"\n### Ablation over {names}: {size.few_folds} folds, 200 rounds, delta {DELTA:g}\n")
-    print("In brackets the change in thousandths, with its standard error over tables and folds.\n")
-    show(["", *(f"epsilon {e:g}" for e in size.few_epsilons)])
     plain: dict[float, Array] = {}
+    rows = []
     for name, method in ABLATIONS.items():
         cells = []
         for epsilon in size.few_epsilons:
@@ -588,11 +583,12 @@ def ablation(work: Work) -> None:
             error = change.std() / max(1, len(change) - 1) ** 0.5
             told = "" if name == PLAIN else f" ({change.mean():+.0f} ± {error:.0f})"
             cells.append(f"{found.mean():.3f}{told}")
-        line([name, *cells])
+        rows.append([name, *cells])
+    work.keep("ablation", ["", *(f"epsilon {e:g}" for e in size.few_epsilons)], rows)
 
 
 def streams(work: Work) -> None:
-    """Print the main table in four batches, shuffled and sorted by its last column, and draw Figure 7 (a)."""
+    """Keep the main table in four batches, shuffled and sorted by its last column, and draw Figure 7 (a)."""
     table = work.table(work.size.main)
     orders = {"shuffled": None, "sorted": -1}
     streamed(work, table, STREAMS, orders=orders, measure="R2", figure="figure7", least=-0.3)
@@ -608,11 +604,10 @@ def streamed(
     figure: str,
     **options: Any,
 ) -> None:
-    """Print a table in four batches, in the order of the column of each of ``orders``, and draw it."""
+    """Keep a table in four batches, in the order of the column of each of ``orders``, and draw it."""
     size = work.size
     epsilons = size.few_epsilons
-    print(f"\n### {table.name} in four batches, delta {DELTA:g}, {size.few_folds} folds\n")
-    show(["", *(f"{order}, {e:g}" for order in orders for e in epsilons)])
+    rows = []
     panels: dict[str, tuple[Sequence[float], dict[str, list[float]]]] = {
         order: (epsilons, {}) for order in orders
     }
@@ -645,19 +640,21 @@ def streamed(
                 for epsilon in epsilons
             ]
             cells += [percents(v, np.nan) if table.two_classes else cell(v) for v in lines[name]]
-        line([name, *cells])
+        rows.append([name, *cells])
+    heads = ["", *(f"{order}, {e:g}" for order in orders for e in epsilons)]
+    work.keep(f"stream-{table.name.lower()}", heads, rows)
     work.picture(figure, panels, **options)
 
 
 def leakage(work: Work) -> None:
-    """Draw Figure 3: what part of the account a record has spent on average, after each round.
+    """Draw Figure 3: what part of the account a record has spent on average; keep what is spent at the end.
 
     Reads the accounts of a run, which no release does: they are as private as the records.
     """
     size = work.size
     table = work.table(size.main)
     lines: dict[str, Array] = {}
-    sums = StageMeter.kept_sums
+    rows, sums = [], StageMeter.kept_sums
     for name, extra in (("no extra rounds", 0.0), ("25 % more rounds", 0.25), ("twice the rounds", 1.0)):
         method = size.sized(("sgbdt", {"extra": extra}, "individual_filter"))
         spent: list[Array] = []
@@ -677,7 +674,8 @@ def leakage(work: Work) -> None:
         lines[f"{name}: mean"] = 100 * shares.mean(axis=1)
         lines[f"{name}: 90th percentile"] = 100 * np.quantile(shares, 0.9, axis=1)
         out = 100 * float((shares[-1] > 1 - 1 / paid).mean())
-        line([name, f"{lines[f'{name}: mean'][-1]:.0f} %", f"{out:.1f} %"])
+        rows.append([name, f"{lines[f'{name}: mean'][-1]:.0f} %", f"{out:.1f} %"])
+    work.keep("spent", ["individual filter", "spent on average", "records that have spent all"], rows)
     rounds = np.arange(1, len(next(iter(lines.values()))) + 1)
     panel = (rounds.tolist(), {name: values.tolist() for name, values in lines.items()})
     work.picture(
@@ -685,18 +683,12 @@ def leakage(work: Work) -> None:
     )
 
 
-def spending(work: Work) -> None:
-    """Print what records have spent at the end."""
-    print("\n### Accounts at the end, epsilon 0.5\n")
-    show(["individual filter", "spent on average", "records that have spent all"])
-    leakage(work)
+def initial_scores(work: Work) -> None:
+    """Keep the error of a private mean by two halves, and by a noisy sum over a noisy number.
 
-
-def initial_scores() -> None:
-    """Print the error of a private mean by two halves, and by a noisy sum over a noisy number."""
-    print("\n### Initial score: root mean squared error of the mean, epsilon .1, targets with mean .5\n")
-    rng = np.random.default_rng(0)
-    show(["records", "two halves", "sum and number", "as sgbdt: Gaussian pair, a fifth for the number"])
+    It is the root mean squared error at epsilon .1 of targets whose mean is .5.
+    """
+    rng, rows = np.random.default_rng(0), []
     for n in (500, 4000):
         total, m = 0.5 * n, 1 / 0.1
         upper, lower = ((n + s * total) / 2 + rng.laplace(0, m, 100_000) for s in (1, -1))
@@ -707,7 +699,9 @@ def initial_scores() -> None:
             np.sqrt(np.square(found - 0.5).mean())
             for found in ((upper - lower) / (upper + lower), naive, pair)
         ]
-        line([str(n), *(f"{error:.4f}" for error in errors)])
+        rows.append([str(n), *(f"{error:.4f}" for error in errors)])
+    ways = ["two halves", "sum and number", "as sgbdt: Gaussian pair, a fifth for the number"]
+    work.keep("initial-score", ["records", *ways], rows)
 
 
 def classified(work: Work) -> Iterator[Table]:
@@ -758,7 +752,7 @@ def adult(folder: Path | None) -> Table:
 
 
 def classification(work: Work, tables: Sequence[Table]) -> None:
-    """Print errors in percent."""
+    """Keep errors in percent."""
     size = work.size
     options: dict[str, Any] = {"folds": size.few_folds, "measure": "error"}
     methods: dict[str, Method] = {
@@ -768,8 +762,7 @@ def classification(work: Work, tables: Sequence[Table]) -> None:
         "mean": METHODS["mean"],
         "DP-EBM": DP_EBM,
     }
-    print(f"\n### Test error in percent, delta {DELTA:g}, {size.few_folds} folds\n")
-    show(["table", "epsilon", *methods, "DP-EBM, tuned", "logistic, no bounds", "HGBC without privacy"])
+    rows = []
     for table in tables:
         hgbc = work.without_privacy(table, size.few_folds, "error")
         for epsilon in size.few_epsilons:
@@ -778,19 +771,20 @@ def classification(work: Work, tables: Sequence[Table]) -> None:
             found.append(work.tuned(table, budget, **options))
             unknown = table.without_bounds()
             found.append(work.mean(unknown, methods["sgbdt, logistic loss"], budget, **options))
-            line([table.name, f"{epsilon:g}", *(percents(each, np.nan) for each in [*found, hgbc])])
+            rows.append([table.name, f"{epsilon:g}", *(percents(each, np.nan) for each in [*found, hgbc])])
+    last = ["DP-EBM, tuned", "logistic, no bounds", "HGBC without privacy"]
+    work.keep("classification", ["table", "epsilon", *methods, *last], rows)
 
 
 def two_classes(work: Work, table: Table) -> None:
-    """Print test error and area under the curve at the paper's delta, and draw Figures 4, 5 and 7 (b)."""
+    """Keep test error and area under the curve at the paper's delta, and draw Figures 4, 5 and 7 (b)."""
     size = work.size
     epsilons = size.class_epsilons
     methods = logistic({name: METHODS[name] for name in ("sgbdt", "dpboost", "mean")} | NOISES)
     methods["DP-EBM"] = DP_EBM
     options: dict[str, Any] = {"folds": size.folds, "seeds": size.other_seeds}
     measures = {"error": f"{table.name}: test error", "AUC": f"{table.name}: area under the curve"}
-    print(f"\n### {table.name}: error / area under the curve in percent, delta {PUBLISHED_DELTA:g}\n")
-    show(["epsilon", "authors' repository", *methods])
+    rows = []
     for epsilon in epsilons:
         budget = Budget(epsilon, PUBLISHED_DELTA)
         published = REPOSITORY_CLASSES.get(epsilon, {}) if size is FULL else {}
@@ -804,12 +798,12 @@ def two_classes(work: Work, table: Table) -> None:
                 for measure in measures
             ]
             cells.append(" / ".join(filter(None, both)))
-        line([f"{epsilon:g}", *cells])
+        rows.append([f"{epsilon:g}", *cells])
+    work.keep(table.name.lower(), ["epsilon", "authors' repository", *methods], rows)
     found: dict[str, dict[str, list[float]]] = {}
     for measure in measures:
         found[measure] = work.curves(table, methods, epsilons, measure=measure, seeds=size.other_seeds)
         hgbc = work.without_privacy(table, size.folds, measure)
-        print(f"\n{measure} without privacy: {hgbc:.1f}")
         found[measure]["without privacy"] = [hgbc] * len(epsilons)
         found[measure]["authors' repository"] = [
             REPOSITORY_CLASSES.get(e, {}).get(measure, np.nan) for e in epsilons
@@ -824,27 +818,8 @@ def two_classes(work: Work, table: Table) -> None:
     streamed(work, table, logistic(STREAMS), orders=orders, measure="error", figure="figure7b", y=y)
 
 
-def speed() -> None:
-    """Print how long 1000 trees take."""
-    print("\n### Seconds for 1000 trees of depth 6, n = 48842, d = 14\n")
-    rng = np.random.default_rng(0)
-    X = rng.random((48842, 14))
-    y = np.clip(X @ rng.normal(size=14) / 4 + rng.normal(scale=0.1, size=48842), -2, 2)
-    names = [f"x{j}" for j in range(14)]
-    schema = Schema.numeric(names, "y", dict.fromkeys(names, (0.0, 1.0)) | {"y": (-2.0, 2.0)})
-    plan = plan_of(("sgbdt", {"rounds": 1000, "depth": 6}, "rdp"), schema, Budget(1.0, DELTA))
-    data = Dataset.from_arrays(X, y, schema)
-    start = time.perf_counter()
-    plan.run(data, randomness=Randomness.from_seed(0), observers=Observers.none())
-    ours = time.perf_counter() - start
-    start = time.perf_counter()
-    HistGradientBoostingRegressor(max_iter=1000, max_depth=6, early_stopping=False).fit(X, y)
-    show(["sgbdt", "scikit-learn HGBR"])
-    line([f"{ours:.2f}", f"{time.perf_counter() - start:.2f}"])
-
-
 def main() -> None:
-    """Print all tables and draw all pictures."""
+    """Keep all tables and draw all pictures."""
     parser = argparse.ArgumentParser(description="S-GBDT beside others, on real tables.")
     parser.add_argument("tables", type=Path, nargs="?", help="folder with the tables")
     parser.add_argument("--kept", type=Path, help="file for what has been computed")
@@ -856,9 +831,9 @@ def main() -> None:
     work = Work(SMALLEST if given.smallest else FULL, given.tables, Kept(given.kept), given.pictures)
     if not dp_ebm.installed():
         print("DP-EBM is not here: `uv run --with interpret-core python docs/results/s_gbdt.py ...` has it.")
-    initial_scores()
+    initial_scores(work)
     main_table(work)
-    spending(work)
+    leakage(work)
     tables = list(classified(work))
     classification(work, tables)
     for table in tables:
@@ -867,8 +842,6 @@ def main() -> None:
     streams(work)
     ablation(work)
     others(work)
-    if not given.smallest:
-        speed()
 
 
 if __name__ == "__main__":

@@ -4,34 +4,33 @@ python docs/results/scorers.py penalties TABLES [ROWS]
 python docs/results/scorers.py centers TABLES [ROWS]
 python docs/results/scorers.py times
 
-print, in Markdown, mean test R^2 of three splits, a tenth held out, 8000 records, (ln 3, 1e-5), a fifth of it
-for the selection: `penalties` for kendall with each penalty and spearman, k = 3, 5 and 10; `centers` for
-correlation with each center of the target and bounds that are tight or wide, and least squares without
-privacy on what is selected, to see the selection alone. TABLES is a folder with those
-of the suite ``dpkendall``; ROWS is a file that keeps what has been run. Seeded and scored on private records,
-bounds read off the data: research, not releases. An hour, and a quarter of one. `times`
-prints seconds on this machine, of random tables.
+write ``tables/{penalties*,centers*,spearman-seconds}.csv``: mean test R^2 of three splits, a tenth held
+out, 8000 records, (ln 3, 1e-5), a fifth of it for the selection: `penalties` for kendall with each penalty
+and spearman, k = 3 and 5; `centers` for correlation with each center of the target and bounds that are tight
+or wide, and least squares without privacy on what is selected, to see the selection alone. TABLES is a folder
+with those of the suite ``dpkendall``; ROWS is a file that keeps what has been run. Seeded and scored on
+private records, bounds read off the data: research, not releases. `times` has seconds on this machine, of
+random tables.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import statistics
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import attrs
 import numpy as np
 import numpy.typing as npt
-from dpkit_command_bench.sources import Loaded, load
-from dpkit_command_bench.suite import find_suite
+from dpkit_command_bench.sources import Loaded
 from dpkit_scorer_correlation import CorrelationScorer
 from dpkit_scorer_kendall import KendallScorer
 from dpkit_scorer_spearman import SpearmanScorer
+from pages import benchmark, keep, r_squared
 from sklearn.linear_model import LinearRegression
 
 from dpkit_core import Budget, Dataset, Randomness, Schema, Scorer, compose
@@ -39,7 +38,12 @@ from dpkit_core.data.schema import Column
 from dpkit_core.pipeline.observers import Observers
 
 BUDGET, SHARE, SPLITS, RECORDS = Budget(math.log(3), 1e-5), 0.2, 3, 8000
-REGRESSORS = ("winsorized_least_squares", "boosted_trees")
+#: Regressors and numbers of features of the tables of penalties, and what follows "penalties" in their names.
+PICKED = {
+    "k5": ("winsorized_least_squares", 5),
+    "k3": ("winsorized_least_squares", 3),
+    "k5-trees": ("boosted_trees", 5),
+}
 EXACT = "least squares without privacy"
 #: Quantiles of the data that stand for public bounds, and how far beyond them bounds are wide.
 TIGHT, WIDE = 0.01, 1.0
@@ -79,16 +83,6 @@ def bounded(table: Loaded, widths: float) -> Schema:
     return attrs.evolve(table.schema, columns=columns, target=target)
 
 
-def tables(folder: Path) -> Iterator[tuple[str, Loaded]]:
-    """Yield the tables of the suite."""
-    suite = find_suite("dpkendall")
-    for spec in (spec for spec in suite.tables if spec.file):
-        yield (
-            spec.name,
-            load(spec, data_dir=folder, folder=suite.folder, seed=suite.seed, neighboring=suite.neighboring),
-        )
-
-
 def score(table: Loaded, schema: Schema, scorer: Scorer, *, regressor: str, k: int, split: int) -> float:
     """Return the test R^2 of one run, 0 for a refusal; of least squares on what is selected for ``exact``."""
     X, y = table.data.X, table.data.y
@@ -109,14 +103,12 @@ def score(table: Loaded, schema: Schema, scorer: Scorer, *, regressor: str, k: i
     )
     if regressor == EXACT:
         used = [table.data.names.index(name) for name in release.selected]
-        fit = LinearRegression().fit(X[train][:, used], y[train])
-        error = y[test] - fit.predict(X[test][:, used])
+        predict = LinearRegression().fit(X[train][:, used], y[train]).predict
     elif release.model is None:
         return 0.0
     else:
-        used = [table.data.names.index(name) for name in release.model.features]
-        error = y[test] - release.predict(X[test][:, used])
-    return 1 - float((error**2).sum() / ((y[test] - y[test].mean()) ** 2).sum())
+        used, predict = [table.data.names.index(name) for name in release.model.features], release.predict
+    return r_squared(y[test], predict(X[test][:, used]))
 
 
 class Rows:
@@ -142,65 +134,75 @@ class Rows:
         return statistics.mean(found)
 
 
-def report(title: str, names: list[str], rows: list[tuple[str, list[float]]]) -> None:
-    """Print one table, with the mean of each column last."""
-    print(f"{title}\n\n| table | " + " | ".join(f"`{name}`" for name in names) + " |")
-    print("|---" * (1 + len(names)) + "|")
-    means = [statistics.mean(column) for column in zip(*(values for _, values in rows), strict=True)]
-    for name, values in (*rows, ("mean", means)):
-        print(f"| {name} | " + " | ".join(f"{value:.3f}" for value in values) + " |")
-    print(flush=True)
+def means(name: str, scorers: dict[str, Scorer], found: Iterable[tuple[str, list[float]]]) -> list[str]:
+    """Keep one table, and return the mean of each column, which is its last row."""
+    last = []
+
+    def rows() -> Iterator[list[str]]:
+        columns = []
+        for table, values in found:
+            columns.append(values)
+            yield [table, *(f"{value:.3f}" for value in values)]
+        last.extend(f"{statistics.mean(column):.3f}" for column in zip(*columns, strict=True))
+        yield ["mean", *last]
+
+    keep(name, ["table", *scorers], rows())
+    return last
 
 
 def penalties(folder: Path, rows: Rows) -> None:
-    """Print R^2 by penalty."""
-    loaded = list(tables(folder))
-    for regressor, k in itertools.product(REGRESSORS, (5, 3, 10)):
-        found = []
-        for name, table in loaded:
-            means = [
-                rows.mean(table, table.schema, scorer, key=f"{name}, {label}", regressor=regressor, k=k)
-                for label, scorer in PENALTIES.items()
-            ]
-            found.append((name, means))
-        report(f"k = {k}, `{regressor}`", list(PENALTIES), found)
+    """Keep R^2 by penalty."""
+    loaded = list(benchmark(folder))
+
+    def mean(name: str, table: Loaded, label: str, regressor: str, k: int) -> float:
+        scorer, key = PENALTIES[label], f"{name}, {label}"
+        return rows.mean(table, table.schema, scorer, key=key, regressor=regressor, k=k)
+
+    lines = []
+    for which, (regressor, k) in PICKED.items():
+        found = (
+            (name, [mean(name, table, label, regressor, k) for label in PENALTIES]) for name, table in loaded
+        )
+        lines.append([f"k = {k}, `{regressor}`", *means(f"penalties-{which}", PENALTIES, found)])
+    keep("penalties", ["means over the tables", *(f"`{label}`" for label in PENALTIES)], lines)
 
 
 def centers(folder: Path, rows: Rows) -> None:
-    """Print R^2 by center of the target."""
-    loaded = list(tables(folder))
+    """Keep R^2 by center of the target."""
+    loaded = list(benchmark(folder))
+
+    def mean(name: str, table: Loaded, label: str, bounds: str, widths: float) -> float:
+        schema, key = bounded(table, widths), f"{name}, {bounds}, {label}"
+        return rows.mean(table, schema, CENTERS[label], key=key, regressor=EXACT, k=5)
+
+    lines = []
     for bounds, widths in (("tight", 0.0), ("wide", WIDE)):
-        found = []
-        for name, table in loaded:
-            schema = bounded(table, widths)
-            means = [
-                rows.mean(table, schema, scorer, key=f"{name}, {bounds}, {label}", regressor=EXACT, k=5)
-                for label, scorer in CENTERS.items()
-            ]
-            found.append((name, means))
-        report(f"Bounds that are {bounds}, k = 5, {EXACT}", list(CENTERS), found)
+        found = (
+            (name, [mean(name, table, label, bounds, widths) for label in CENTERS]) for name, table in loaded
+        )
+        lines.append([f"{bounds} bounds", *means(f"centers-{bounds}", CENTERS, found)])
+    keep("centers", ["means over the tables", *(f"`{label}`" for label in CENTERS)], lines)
 
 
-def times() -> None:
-    """Print seconds for the first round, with its sorting, and for four later ones."""
-    print("| records, features | scorer | first round | four more |\n|---|---|---|---|")
+def seconds() -> Iterator[list[str]]:
+    """Yield seconds for the first round, with its sorting, and for four later ones."""
     for records, features in ((1000, 1000), (54_000, 26), (10**6, 20)):
         X = np.random.default_rng(0).normal(size=(records, features))
         data = Dataset(X, X[:, 0], ())
         for name, scorer in (("kendall", KendallScorer()), ("spearman", SpearmanScorer())):
-            start = time.perf_counter()
+            start = time.process_time()
             prepared = scorer.prepare(data)
             prepared.scores(())
-            first = time.perf_counter()
+            first = time.process_time()
             for picks in range(1, 5):
                 prepared.scores(tuple(range(picks)))
-            later = time.perf_counter()
-            print(f"| {records}, {features} | `{name}` | {first - start:.2f} | {later - first:.2f} |")
+            later = time.process_time()
+            yield [f"{records}, {features}", f"`{name}`", f"{first - start:.2f}", f"{later - first:.2f}"]
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "times":
-        times()
+        keep("spearman-seconds", ["records, features", "scorer", "first round", "four more"], seconds())
     else:
         what, folder = {"penalties": penalties, "centers": centers}[sys.argv[1]], Path(sys.argv[2])
         what(folder, Rows(Path(sys.argv[3]) if len(sys.argv) > 3 else None))

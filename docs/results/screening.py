@@ -2,20 +2,20 @@
 
 python docs/results/screening.py [TABLES]
 
-prints tables in Markdown: on synthetic data what became of the true coefficients, and with a folder of the
-paper's tables (abalone, bodyfat, communities, housing and pyrim as Parquet files) errors and what was
-selected. Three kinds of rows: the paper's algorithm with the noise it prints and dpkit's
-``calibration = "published"``, neither of which is private, and what is proved. All see the same data;
-noise is seeded, bounds are those of the data and transforms are fitted to them: research, not releases. It
-takes ten minutes.
+writes ``tables/screening-*.csv``: on synthetic data what became of the true coefficients, and with a folder
+of the paper's tables (abalone, bodyfat, communities, housing and pyrim as Parquet files) errors and what was
+selected. Three kinds of rows: the paper's algorithm with the noise it prints and dpkit's ``calibration =
+"published"``, neither of which is private, and what is proved. All see the same data; noise is seeded, bounds
+are those of the data and transforms are fitted to them: research, not releases.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
+from pages import keep, within
 from sklearn.linear_model import LinearRegression, lars_path
 from sklearn.preprocessing import PowerTransformer
 
@@ -232,20 +233,21 @@ def rates(found: Array, truth: Array) -> tuple[float, float, float]:
 
 
 def show_synthetic() -> None:
-    """Print a table for each of the two worlds."""
-    for correlation, name in ((0.0, "uncorrelated"), (0.5, "correlated")):
-        print(f"\n### Synthetic data, {name}\n")
-        print("| | TPR | FPR | F1 | share of coefficients | error / variance |\n|---|---|---|---|---|---|")
+    """Keep a table for each of the two worlds."""
+    heads = ["", "TPR", "FPR", "F1", "share of coefficients", "error / variance"]
+
+    def rows(correlation: float) -> Iterator[list[str]]:
         for method, fit in SYNTHETIC.items():
-            rows = []
+            found = []
             for trial in range(TRIALS):
                 world = synthetic(correlation, trial)
                 coefficients, prediction = fit(world, trial)
                 error = float(np.square(world.y - prediction).mean() / world.y.var())
-                rows.append((*rates(coefficients, world.truth), float((coefficients != 0).mean()), error))
-            print(
-                "| " + " | ".join([method, *(f"{x:.3f}" for x in np.mean(rows, axis=0))]) + " |", flush=True
-            )
+                found.append((*rates(coefficients, world.truth), float((coefficients != 0).mean()), error))
+            yield [method, *(f"{x:.3f}" for x in np.mean(found, axis=0))]
+
+    for correlation, name in ((0.0, "uncorrelated"), (0.5, "correlated")):
+        keep(f"screening-{name}", heads, rows(correlation))
 
 
 def table(path: Path, *, transformed: bool) -> World:
@@ -341,7 +343,7 @@ def explained(world: World, coefficients: Array) -> float:
 
 
 def show_real(folder: Path) -> None:
-    """Print errors, and what was selected, on each of the tables."""
+    """Keep errors, and what was selected, on each of the tables."""
     paths = sorted(folder.glob("*.parquet"))
     for transformed, paper in ((True, PAPER), (False, PAPER_RAW)):
         worlds = {path.stem: table(path, transformed=transformed) for path in paths}
@@ -349,23 +351,25 @@ def show_real(folder: Path) -> None:
             method: {name: repeated(fit, world) for name, world in worlds.items()}
             for method, fit in REAL.items()
         }
-        title = "with Yeo-Johnson, fitted to the data" if transformed else "without Yeo-Johnson"
-        head = "| | " + " | ".join(worlds) + " |\n|---|" + "---|" * len(worlds)
-        print(f"\n### Mean squared error on the paper's tables, {title}\n\n{head}")
-        for row, place in (("paper: RNM-Screen", 0), ("paper: Oracle-K", 1)):
-            print(f"| {row} | " + " | ".join(f"{paper[name][place]:.3f}" for name in worlds) + " |")
-        for method, found in results.items():
-            print(
-                f"| {method} | " + " | ".join(f"{found[name][0]:.3f}" for name in worlds) + " |", flush=True
-            )
-        print(f"\n### F1 against a Lasso, share of coefficients, R² of chosen on unchosen, {title}\n\n{head}")
-        for method, found in results.items():
-            cells = [" / ".join(f"{x:.2f}" for x in found[name][1:]) for name in worlds]
-            print(f"| {method} | " + " | ".join(cells) + " |", flush=True)
+        published = [
+            [row, *(f"{paper[name][place]:.3f}" for name in worlds)]
+            for place, row in enumerate(("paper: RNM-Screen", "paper: Oracle-K"))
+        ]
+        errors = [
+            [method, *(f"{found[name][0]:.3f}" for name in worlds)] for method, found in results.items()
+        ]
+        selected = [
+            [method, *("—" if math.isnan(x) else f"{x:.2f}" for name in worlds for x in found[name][1:])]
+            for method, found in results.items()
+        ]
+        ending = "-yeo-johnson" if transformed else ""
+        told = ("F1", "share of coefficients", "R2 of chosen on unchosen")
+        keep(f"screening-error{ending}", ["", *worlds], [*published, *errors])
+        keep(f"screening-f1{ending}", ["", *(f"{name} {what}" for name in worlds for what in told)], selected)
 
 
 def show_public(folder: Path) -> None:
-    """Print errors on pyrim where bounds and transforms are public, in the paper's units of the target.
+    """Keep errors on pyrim where bounds and transforms are public, in the paper's units of the target.
 
     The table was published scaled to [0.1, 0.9]. The power of the features is one number for all of them, and
     not fitted; errors are measured after the transform that the paper fits to the target, by nobody's leave.
@@ -390,11 +394,12 @@ def show_public(folder: Path) -> None:
         releases = (plan.run(data, randomness=Randomness.from_seed(s), observers=quiet) for s in range(20))
         return float(np.mean([error(release.predict(X)) for release in releases]))
 
-    print("\n### pyrim with public bounds and transforms\n")
-    print("| | no power | power 0 | power -2 | power -5 |\n|---|---|---|---|---|")
-    for name, options in PUBLIC.items():
-        cells = [f"{mean(power, **options):.3f}" for power in (None, 0.0, -2.0, -5.0)]
-        print(f"| **proved**: {name} | " + " | ".join(cells) + " |", flush=True)
+    powers = {"no power": None, "power 0": 0.0, "power -2": -2.0, "power -5": -5.0}
+    rows = (
+        [f"**proved**: {name}", *(f"{mean(power, **options):.3f}" for power in powers.values())]
+        for name, options in PUBLIC.items()
+    )
+    keep("screening-pyrim", ["", *powers], rows)
 
 
 PUBLIC: dict[str, dict[str, Any]] = {
@@ -426,9 +431,8 @@ def gaps(world: World, seed: int, rounds: int, choose: Callable[[Array, Any], in
 
 
 def show_gaps() -> None:
-    """Print the gap by step: without noise, with noise as printed, and with that of ``frank_wolfe``."""
-    print("\n### The gap by step (the paper's Figure 4)\n")
-    print("| | " + " | ".join(map(str, STEPS_SHOWN)) + " |\n|---|" + "---|" * len(STEPS_SHOWN))
+    """Keep the gap by step: without noise, with noise as printed, and with that of ``frank_wolfe``."""
+    cells = []
     for correlation, kind in ((0.0, "uncorrelated"), (0.5, "correlated")):
         rows: dict[str, list[dict[int, float]]] = {}
         for seed in range(TRIALS):
@@ -467,8 +471,9 @@ def show_gaps() -> None:
             ):
                 rows.setdefault(f"{kind}, {name}", []).append(gaps(world, seed, rounds, choose))
         for name, found in rows.items():
-            cells = [f"{np.mean([f[t] for f in found]):.3g}" if t in found[0] else "" for t in STEPS_SHOWN]
-            print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+            means = (f"{np.mean([f[t] for f in found]):.3g}" if t in found[0] else "" for t in STEPS_SHOWN)
+            cells.append([name, *means])
+    keep("screening-gap", ["step", *STEPS_SHOWN], cells)
 
 
 def simulated(world: World, seed: int, rounds: int, watch: Callable[[int, Array], None]) -> None:
@@ -491,7 +496,7 @@ def simulated(world: World, seed: int, rounds: int, watch: Callable[[int, Array]
 
 
 def show_steps(folder: Path | None) -> None:
-    """Print what iterates have found, or their errors, by step: the paper's Figures 1 to 3."""
+    """Keep what iterates have found, or their errors, by step: the paper's Figures 1 to 3."""
     followed: dict[str, Callable[[World, int, Callable[[int, Array], None]], Any]] = {
         "paper: RNM-Screen as printed": lambda world, seed, watch: printed(world, seed, watch=watch),
         "paper: the same, every 50th step": lambda world, seed, watch: printed(
@@ -503,9 +508,9 @@ def show_steps(folder: Path | None) -> None:
         "**proved**: `frank_wolfe`, T = 100": lambda world, seed, watch: simulated(world, seed, 100, watch),
     }
     found: dict[int, list[Any]] = {}
-    head = " | ".join(map(str, STEPS_SHOWN)) + " |\n|---|" + "---|" * len(STEPS_SHOWN)
+    heads = ["step", *(f"{step} {rate}" for step in STEPS_SHOWN for rate in ("TPR", "FPR"))]
     for correlation, kind in ((0.0, "uncorrelated"), (0.5, "correlated")):
-        print(f"\n### True and false positive rate by step, {kind}\n\n| | {head}")
+        rows: list[list[str]] = []
         for name, follow in followed.items():
             found = {}
             for seed in range(TRIALS):
@@ -518,14 +523,13 @@ def show_steps(folder: Path | None) -> None:
                         found.setdefault(t, []).append(rates(w[: world.X.shape[1]], world.truth)[:2])
 
                 follow(world, seed, watch)
-            cells = [
-                "{:.2f} / {:.2f}".format(*np.mean(found[t], axis=0)) if t in found else ""
-                for t in STEPS_SHOWN
-            ]
-            print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+            means = [np.mean(found[t], axis=0) if t in found else None for t in STEPS_SHOWN]
+            shown = [["", ""] if mean is None else [f"{rate:.2f}" for rate in mean] for mean in means]
+            rows.append([name, *itertools.chain.from_iterable(shown)])
+        keep(f"screening-steps-{kind}", heads, rows)
     if folder is None:
         return
-    print(f"\n### Mean squared error by step, with Yeo-Johnson\n\n| | {head}")
+    errors: list[list[str]] = []
     for path in sorted(folder.glob("*.parquet")):
         world = table(path, transformed=True)
         for name in ("paper: RNM-Screen as printed", "**proved**: `frank_wolfe`, T = 100"):
@@ -541,8 +545,9 @@ def show_steps(folder: Path | None) -> None:
 
             for seed in range(TRIALS):
                 followed[name](world, seed, watch_error)
-            cells = [f"{np.mean(found[t]):.3f}" if t in found else "" for t in STEPS_SHOWN]
-            print(f"| {path.stem}, {name} | " + " | ".join(cells) + " |", flush=True)
+            cells = (f"{np.mean(found[t]):.3f}" if t in found else "" for t in STEPS_SHOWN)
+            errors.append([f"{path.stem}, {name}", *cells])
+    keep("screening-error-by-step", ["step", *STEPS_SHOWN], errors)
 
 
 def repeated(fit: Fit, world: World) -> Array:
@@ -559,13 +564,14 @@ def repeated(fit: Fit, world: World) -> Array:
 
 
 def main() -> None:
-    """Print all tables."""
-    if len(sys.argv) > 1:
-        show_real(Path(sys.argv[1]))
-        show_public(Path(sys.argv[1]))
+    """Keep all tables."""
+    folder = within(Path(sys.argv[1]), "bodyfat.parquet") if len(sys.argv) > 1 else None
+    if folder is not None:
+        show_real(folder)
+        show_public(folder)
     show_synthetic()
     show_gaps()
-    show_steps(Path(sys.argv[1]) if len(sys.argv) > 1 else None)
+    show_steps(folder)
 
 
 if __name__ == "__main__":

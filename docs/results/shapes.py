@@ -2,9 +2,9 @@
 
 python docs/results/shapes.py TABLES [ROWS]
 
-prints, in Markdown, median and worst test R^2 of five splits, all columns, a tenth held out, beside least
-squares that is not private. TABLES is a folder with those of the suite ``dpkendall``; ROWS is a file that
-keeps what has been run. Seeded and scored on private records: research, not releases. Twenty minutes.
+writes ``tables/shapes.csv``: median and worst test R^2 of five splits, all columns, a tenth held out, beside
+least squares that is not private. TABLES is a folder with those of the suite ``dpkendall``; ROWS is a file
+that keeps what has been run. Seeded and scored on private records: research, not releases.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from dpkit_command_bench.sources import load
-from dpkit_command_bench.suite import find_suite
+from pages import benchmark, keep, r_squared
 
 from dpkit_core import Budget, Dataset, Randomness, Schema, compose
 from dpkit_core.pipeline.observers import Observers
@@ -64,19 +63,10 @@ def shapes(rng: np.random.Generator) -> Iterator[tuple[str, Table]]:
 
 def tables(folder: Path) -> Iterator[tuple[str, Table, Schema]]:
     """Yield the tables of the suite, then the shapes."""
-    suite = find_suite("dpkendall")
-    for spec in (spec for spec in suite.tables if spec.file):
-        found = load(
-            spec, data_dir=folder, folder=suite.folder, seed=suite.seed, neighboring=suite.neighboring
-        )
-        yield spec.name, (found.data.X, found.data.y), found.schema
+    for name, found in benchmark(folder):
+        yield name, (found.data.X, found.data.y), found.schema
     for name, (X, y) in shapes(np.random.default_rng(16)):
         yield name, (X, y), Schema.numeric([f"x{j}" for j in range(X.shape[1])], "y")
-
-
-def r_squared(y: Array, prediction: Array) -> float:
-    """Return the coefficient of determination."""
-    return float(1 - ((y - prediction) ** 2).sum() / ((y - y.mean()) ** 2).sum())
 
 
 def least_squares(train: Table, test: Table) -> float:
@@ -128,11 +118,14 @@ def cell(found: list[float]) -> str:
 
 
 def main(folder: Path, kept: Path) -> None:
-    """Run what is missing, then print."""
-    rows: dict[str, list[float]] = json.loads(kept.read_text()) if kept.exists() else {}
+    """Run what is missing, and write the table."""
     heads = [f"{e:.3g}, {'no refits' if m == 'none' else 'by the rule'}" for e in EPSILONS for m in METHODS]
-    print("| table | n, d | least squares | " + " | ".join(heads) + " |")
-    print("|---" * (3 + len(heads)) + "|")
+    keep("shapes", ["table", "n, d", "least squares", *heads], measured(folder, kept))
+
+
+def measured(folder: Path, kept: Path) -> Iterator[list[str]]:
+    """Yield the row of each table."""
+    rows: dict[str, list[float]] = json.loads(kept.read_text()) if kept.exists() else {}
     for name, data, schema in tables(folder):
         cells = [f"{statistics.median(least_squares(train, test) for _, train, test in splits(data)):.3f}"]
         for epsilon in EPSILONS:
@@ -144,7 +137,7 @@ def main(folder: Path, kept: Path) -> None:
                     kept.write_text(json.dumps(rows))
                 cells.append(cell(rows[key]))
         n, d = data[0].shape
-        print(f"| {name} | {n}, {d} | " + " | ".join(cells) + " |", flush=True)
+        yield [name, f"{n}, {d}", *cells]
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
 python docs/results/small_tables.py TABLES
 
-prints, in Markdown, median and worst test R^2 of ten splits of each table of the suite ``dpkendall``, a tenth
-held out. Where training tables have 500 records, the rest is left out. Seeded and scored on private
-records: research, not releases. It takes five minutes.
+writes ``tables/dpkendall-budgets.csv``: median and worst test R^2 of ten splits of each table of the suite
+``dpkendall``, a tenth held out. Where training tables have 500 records, the rest is left out. Seeded and
+scored on private records: research, not releases.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from dpkit_command_bench.sources import Loaded, load
-from dpkit_command_bench.suite import find_suite
+from dpkit_command_bench.sources import Loaded
+from pages import benchmark, keep, r_squared
 
 from dpkit_core import Budget, Dataset, Randomness, compose
 from dpkit_core.pipeline.observers import Observers
@@ -49,8 +49,7 @@ def scores(table: Loaded, epsilon: float, k: int, records: int | None) -> list[f
             found.append(math.nan)
             continue
         chosen = [table.data.names.index(name) for name in release.selected]
-        error = y[test] - release.predict(X[test][:, chosen])
-        found.append(1 - float((error**2).sum() / ((y[test] - y[test].mean()) ** 2).sum()))
+        found.append(r_squared(y[test], release.predict(X[test][:, chosen])))
     return found
 
 
@@ -65,17 +64,12 @@ def cell(found: list[float]) -> str:
 
 
 def main(folder: Path) -> None:
-    """Print the table."""
-    suite = find_suite("dpkendall")
+    """Write the table."""
     heads = [f"epsilon {e:.3g}, k = {k}" + (f", {n} records" if n else "") for e, k, n in SETTINGS]
-    print("| table | " + " | ".join(heads) + " |")
-    print("|---" * (1 + len(heads)) + "|")
-    for spec in (spec for spec in suite.tables if spec.file):
-        table = load(
-            spec, data_dir=folder, folder=suite.folder, seed=suite.seed, neighboring=suite.neighboring
-        )
-        cells = [cell(scores(table, *setting)) for setting in SETTINGS]
-        print(f"| {spec.name} | " + " | ".join(cells) + " |", flush=True)
+    found = (
+        [name, *(cell(scores(table, *setting)) for setting in SETTINGS)] for name, table in benchmark(folder)
+    )
+    keep("dpkendall-budgets", ["table", *heads], found)
 
 
 if __name__ == "__main__":

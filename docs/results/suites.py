@@ -4,12 +4,11 @@ python docs/results/suites.py [RESULTS]
 
 runs ``dpkit bench SUITE --only table=...`` for each suite that ships with the parts of a paper, and writes
 the quartiles of each cell's trials. ``dpkit bench SUITE --quick`` is a part of it, and a test compares the
-two. Rows are kept in RESULTS, where an interrupted run goes on. A quarter of an hour on one core.
+two. Rows are kept in RESULTS, where an interrupted run goes on.
 """
 
 from __future__ import annotations
 
-import csv
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,9 +18,9 @@ from dpkit_command_bench.results import Results
 from dpkit_command_bench.runner import local_workers, run
 from dpkit_command_bench.suite import Suite, find_suite
 from dpkit_command_bench.summary import summarize
+from pages import keep
 
 SUITES = ("dp-sis", "dpkendall", "rnm-screen", "s-gbdt")
-TABLE = Path(__file__).parent / "tables" / "suites.csv"
 
 
 def self_contained(suite: Suite) -> Suite:
@@ -58,10 +57,7 @@ def main(folder: Path) -> None:
         with local_workers(1) as workers:
             run(suite, results, workers, data_dir=None)
         found += quartiles(suite, results.rows())
-        with TABLE.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, list(found[0]), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(found)
+    keep("suites", [*found[0]], [[*row.values()] for row in found])
 
 
 if __name__ == "__main__":

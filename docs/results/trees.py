@@ -2,18 +2,16 @@
 
 python docs/results/trees.py FOLDER RESULTS.jsonl [SPLITS] [METHODS] [LARGEST]
 
-reads every Parquet file below FOLDER, of at most LARGEST records and with the target as last column, and
-prints the table of ``trees.md``, and writes ``tables/trees-one-split.csv``, or, with the worst in brackets,
+reads every Parquet file below FOLDER, of at most LARGEST records and with the target as last column, writes
+``tables/trees-one-split.csv`` and prints its columns that ``trees.md`` has, or, with the worst in brackets,
 ``tables/trees-splits.csv``: mean test R^2 over the first splits of 5-fold cross-validations, in which every
 method sees the same records; after five splits, records are dealt anew. METHODS are headings, with "; "
 between them; all by default. Noise is seeded, which is research and not a release. What has been computed is
-kept in RESULTS.jsonl and not computed again. One split takes five minutes of processor
-time.
+kept in RESULTS.jsonl and not computed again.
 """
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import statistics
@@ -26,6 +24,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
+from pages import keep, r_squared
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from dpkit_core import Budget, Column, Dataset, Neighboring, Randomness, Schema, compose
@@ -128,17 +127,12 @@ PAGE = {
     "told the ranges, 1": "1 told ranges",
     "HGBR": "HGBR",
 }
-HERE = Path(__file__).parent / "tables"
-
-
-def r_squared(y: Array, prediction: Array) -> float:
-    """Return the coefficient of determination."""
-    return float(1 - ((y - prediction) ** 2).sum() / ((y - y.mean()) ** 2).sum())
 
 
 def tables(folder: Path, largest: float) -> Iterator[Path]:
     """Yield the tables with enough records and not too many, small ones first."""
-    rows = {path: pq.read_metadata(path).num_rows for path in folder.rglob("*.parquet")}
+    paths = {path.stem: path for path in folder.rglob("*.parquet")}  # those of several suites are there twice
+    rows = {path: pq.read_metadata(path).num_rows for path in paths.values()}
     yield from (path for path in sorted(rows, key=rows.__getitem__) if LEAST_RECORDS <= rows[path] <= largest)
 
 
@@ -184,21 +178,22 @@ def shown(values: Sequence[float]) -> str:
 
 
 def main(folder: str, kept: str, splits: str = "1", methods: str = "", largest: str = "inf") -> None:
-    """Print the table of the page, and write the other."""
+    """Write the table, and that of the page."""
     wanted = methods.split("; ") if methods else [heading for heading, *_ in METHODS]
     columns = {f"{e:g} {m}" if e else m: (m, e) for m, _, _, es in METHODS if m in wanted for e in es}
     page = {words: column for words, column in PAGE.items() if column in columns}
-    print("| table | n |", " | ".join(page), "|")
-    print("|---|---:|" + "---:|" * len(page))
-    rows = []
-    for path in tables(Path(folder), float(largest)):
-        found = scores(path, Path(kept), int(splits), wanted)
-        cells = {column: shown(found[of]) for column, of in columns.items()}
-        rows.append([named(path), pq.read_metadata(path).num_rows, *cells.values()])
-        print("|", " | ".join(map(str, rows[-1][:2])), "|", " | ".join(cells[c] for c in page.values()), "|")
-    written = HERE / f"trees-{'one-split' if splits == '1' else 'splits'}.csv"
-    with written.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([("table", "n", *columns), *rows])
+    shorter = []
+
+    def rows() -> Iterator[list[object]]:
+        for path in tables(Path(folder), float(largest)):
+            found = scores(path, Path(kept), int(splits), wanted)
+            cells = {column: shown(found[of]) for column, of in columns.items()}
+            facts = [named(path), pq.read_metadata(path).num_rows]
+            shorter.append([*facts, *(cells[column] for column in page.values())])
+            yield [*facts, *cells.values()]
+
+    keep("trees-one-split" if splits == "1" else "trees-splits", ["table", "n", *columns], rows())
+    keep("", ["table", "n", *page], shorter)
 
 
 if __name__ == "__main__":

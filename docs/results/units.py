@@ -1,17 +1,16 @@
 """What it costs to protect all records of a person: panels, synthetic and real, of several records each.
 
-python docs/results/units.py TABLES FOLDER
+python docs/results/units.py TABLES
 
-writes units.csv to FOLDER: the median test R^2 of three splits, a fifth of the units held out, for truncation
-to most_records, and for the naive factor, which keeps all records and pays for as many as the largest unit
-has. In TABLES are files of the suite ``dpkendall``. Their units follow from the records: a day of bicycle
-hires, or all houses of a place, one square of a grid in latitude and longitude. Seeded and scored on private
-records: research, not releases. It takes five minutes of processor time.
+writes ``tables/units.csv``: the median test R^2 of three splits, a fifth of the units held out, for
+truncation to most_records, and for the naive factor, which keeps all records and pays for as many as the
+largest unit has. In TABLES are files of the suite ``dpkendall``. Their units follow from the records: a day
+of bicycle hires, or all houses of a place, one square of a grid in latitude and longitude. Seeded and scored
+on private records: research, not releases.
 """
 
 from __future__ import annotations
 
-import csv
 import itertools
 import statistics
 import sys
@@ -20,8 +19,7 @@ from pathlib import Path
 
 import attrs
 import numpy as np
-from dpkit_command_bench.sources import load
-from dpkit_command_bench.suite import find_suite
+from pages import benchmark, keep
 
 from dpkit_core import Budget, Dataset, Matrix, Plan, Randomness, Schema, Unit, Vector, compose
 from dpkit_core.arrays import Integers
@@ -64,21 +62,19 @@ def panels(tables: Path) -> Iterator[Panel]:
     yield synthetic("synthetic, Poisson", 1 + rng.poisson(7, UNITS), rng)
     heavy = np.ceil(rng.lognormal(0.8, 1.3, UNITS)).astype(np.int64)
     yield synthetic("synthetic, heavy", np.minimum(heavy, 300), rng)
-    suite = find_suite("dpkendall")
-    for table in (table for table in suite.tables if table.file):
-        if table.name in {HIRES, *SQUARES}:
-            loaded = load(table, data_dir=tables, folder=tables, seed=0, neighboring=suite.neighboring)
+    for name, loaded in benchmark(tables):
+        if name in {HIRES, *SQUARES}:
             X, y = loaded.data.X, loaded.data.y
             names = [feature.name.lower() for feature in loaded.schema.features]
-            if table.name == HIRES:  # in the order of time: a day begins where the hour falls
+            if name == HIRES:  # in the order of time: a day begins where the hour falls
                 ids = np.cumsum(np.diff(X[:, names.index("hour")], prepend=0) < 0)
             else:
                 where = [
                     j for j, each in enumerate(names) if each in {"lat", "long", "latitude", "longitude"}
                 ]
-                squares = np.floor(X[:, where] / SQUARES[table.name])
+                squares = np.floor(X[:, where] / SQUARES[name])
                 ids = np.unique(squares, axis=0, return_inverse=True)[1].ravel()
-            yield Panel(table.name, X, y, loaded.schema, ids)
+            yield Panel(name, X, y, loaded.schema, ids)
 
 
 def score(panel: Panel, plan: Plan, split: int) -> float:
@@ -106,19 +102,15 @@ def median(panel: Panel, regressor: str, most: int) -> str:
     return "refused" if np.isinf(middle) else f"{middle:.3f}"
 
 
-def main(tables: Path, folder: Path) -> None:
-    """Write the table."""
-    with (folder / "units.csv").open("w", encoding="utf-8", newline="") as file:
-        rows = csv.writer(file, lineterminator="\n")
-        head = [*(f"most_records {m}" for m in MOST), "naive factor"]
-        rows.writerow(["table", "units", "records of nine in ten", "of the largest", "regressor", *head])
-        for regressor, panel in itertools.product(REGRESSORS, panels(tables)):
-            counts = np.bincount(panel.ids)
-            facts = [panel.name, len(counts), int(np.quantile(counts, 0.9)), int(counts.max())]
-            scores = [median(panel, regressor, most) for most in (*MOST, int(counts.max()))]
-            rows.writerow([*facts, regressor, *scores])
-            file.flush()
+def rows(tables: Path) -> Iterator[list[object]]:
+    """Yield a row for each regressor and panel."""
+    for regressor, panel in itertools.product(REGRESSORS, panels(tables)):
+        counts = np.bincount(panel.ids)
+        facts = [panel.name, len(counts), int(np.quantile(counts, 0.9)), int(counts.max())]
+        yield [*facts, regressor, *(median(panel, regressor, most) for most in (*MOST, int(counts.max())))]
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    heads = [*(f"most_records {m}" for m in MOST), "naive factor"]
+    facts = ["table", "units", "records of nine in ten", "of the largest", "regressor"]
+    keep("units", [*facts, *heads], rows(Path(sys.argv[1])))

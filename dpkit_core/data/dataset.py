@@ -173,7 +173,7 @@ def identified(units: Any, schema: Schema) -> pa.Array | None:
     if schema.unit is None:
         if units is not None:
             raise InvalidData(
-                "units says whose each record is, and the schema protects single records; name the unit "
+                "units says whose each record is, but the schema protects single records; name the unit "
                 "in the schema, or leave units out"
             )
         return None
@@ -515,7 +515,7 @@ class SparseDataset:
         changed = [feature.name for feature in schema.features if feature.transform is not None]
         if changed:
             raise InvalidData(
-                f"column {changed[0]!r} is to be transformed, which may make numbers of zeros that are not "
+                f"column {changed[0]!r} is to be transformed, which may change zeros that are not "
                 "stored; transform the matrix by the same public rule, or give a dense one"
             )
         if X.dtype.kind not in "biuf":

@@ -121,7 +121,7 @@ def require_identifiers(field: pa.Field) -> None:
 
     if not encode.can_identify(field.type):
         raise InvalidData(
-            f"column {field.name!r} has to say whose each record is and holds {type_of(field)}; give text "
+            f"column {field.name!r} says whose each record is, but holds {type_of(field)}; give text "
             "or whole numbers (in pandas by astype('Int64'), also where one is missing)"
         )
 

@@ -421,7 +421,7 @@ def frame_kinds(X: Any, known: Mapping[str, str]) -> dict[str, str]:
     ]
     if unclear:
         raise InvalidSchema(
-            f"what may columns {', '.join(unclear)} hold? List their categories, from public knowledge and "
+            f"columns {', '.join(unclear)} lack categories; list them, from public knowledge and "
             'not from the table, as in Schema.from_frame(..., categories={"cut": ["Fair", "Good"]}); give '
             "numbers and dates a type of their own, as by astype; or leave the columns out. The categories "
             "of a data frame's own type do not count: they may have been read off the records"

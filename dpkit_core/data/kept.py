@@ -18,7 +18,7 @@ are streamed or sparse are read again for each sum until the first change; from 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol
 
@@ -42,7 +42,13 @@ PIECE = 2**16
 
 def rows_kept(columns: int) -> int:
     """Return how many records of ``columns`` features a state should be of."""
-    return rows_of(columns, BLOCKS * sums.BLOCK)
+    return min(rows_of(columns, BLOCKS * sums.BLOCK), PIECE)
+
+
+def at_once(states: Iterable[State], rows: int) -> Iterator[State]:
+    """Yield the states, those of more than ``rows`` records in slices of so many."""
+    for state in states:
+        yield from (state,) if 0 < len(state) <= rows else pieces(state, rows)
 
 
 class Kept(Summable[State], Protocol[State]):
@@ -99,7 +105,7 @@ class KeptHere(Generic[State]):
 
     def sum(self, what: Sum[State], /) -> Integers:
         """Return the total of a function of what is kept, exactly."""
-        parts = (part for state in self.states() for part in pieces(state, min(what.most_records, PIECE)))
+        parts = at_once(self.states(), min(what.most_records, PIECE))
         return total(what, self.records, shares(what.of, parts))
 
     def states(self) -> Iterator[State]:
@@ -180,6 +186,6 @@ def _of_kept(placed: Placed[State], of: Callable[[State], Integers]) -> Integers
 def _of_as_many(records: int, state: State) -> State:
     if len(state) != records:
         raise PlanViolation(
-            "what is kept of records has another number of rows than there are records. Nothing is released"
+            "what is kept of records does not have one row for each record. Nothing is released"
         )
     return state

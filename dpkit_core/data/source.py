@@ -141,7 +141,7 @@ def spooled(called: str, folder: Path | None, write: Callable[[IO[bytes]], None]
         raise InvalidData(
             f"{called} can be read only once and is larger than {HELD >> 30} GiB, which is what dpkit "
             "holds in memory; write it to a file, or name a folder with --spool (in Python, spool=), in "
-            "whose file system the records then lie, in the clear, until the program ends"
+            "whose file system the records stay, unencrypted, until the program ends"
         )
     try:
         with tempfile.TemporaryFile(dir=folder) as file:

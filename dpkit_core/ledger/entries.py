@@ -177,7 +177,7 @@ class Charge:
             )
 
     def to_document(self, cost: Ticks) -> dict[str, Any]:
-        """Return what its entry holds besides account and identity."""
+        """Return what its entry holds apart from account and identity."""
         return {
             "about": dict(self.about),
             "cost": list(cost),

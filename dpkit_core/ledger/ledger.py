@@ -193,9 +193,7 @@ class Ledger:
             return None
         facts = first.facts if first.intact else {}
         if facts.get("format") != FORMAT:
-            raise InvalidLedger(
-                f"the first entry of {store.shown} is damaged, or it is not a ledger of dpkit"
-            )
+            raise InvalidLedger(f"the first entry of {store.shown} is damaged, or it is not a dpkit ledger")
         if facts.get("version") != FORMAT_VERSION:
             raise InvalidLedger(
                 f"{store.shown} has format version {facts.get('version')}; this dpkit reads "
@@ -230,7 +228,7 @@ class Ledger:
     def __getstate__(self) -> dict[str, Any]:
         if isinstance(self._store, MemoryStore):
             raise InvalidLedger(
-                "a ledger in memory cannot go to another process, which would spend the whole budget again; "
+                "a ledger in memory cannot be sent to another process, which would spend the budget again; "
                 "keep the ledger in a file"
             )
         return vars(self)
@@ -252,7 +250,7 @@ class Ledger:
                 if known.body == Entry.after(None, "account", body).body:  # an interrupted attempt
                     return known
                 raise InvalidLedger(
-                    f"there is an account {account.name} already, and what it allows cannot be changed"
+                    f"account {account.name} already exists, and its budget cannot be changed"
                 )
             return self.append(transaction, "account", body, account=account.name, total=nothing)
 
@@ -574,7 +572,7 @@ def intact(entry: Entry) -> Entry:
     """
     if not entry.intact:
         raise InvalidLedger(
-            f"entry {entry.sequence} of the ledger is not what was written: its hash is another. Nothing is "
+            f"entry {entry.sequence} of the ledger is not what was written: its hash differs. Nothing is "
             "charged; `dpkit ledger audit` examines the ledger"
         )
     return entry

@@ -456,11 +456,12 @@ def _believed(counts: Matrix, noise: Vector, sure: float) -> npt.NDArray[np.bool
     tested = np.concatenate([signs, signs.sum(axis=0, keepdims=True) / math.sqrt(2)])
     kept = np.zeros(signs.shape, dtype=np.bool_)
     first = np.ones(tested.shape, dtype=np.bool_)
-    last = first
+    last, sums = first, tested
     for length in range(1, min(LONGEST_WINDOW, zero) + 1):
-        sums = _windows(tested, length)
+        if length > 1:
+            sums = sums[..., :-1] + tested[..., length - 1 :]
         here = (first[..., : sums.shape[2]] & last[..., length - 1 :]) & (sums >= sure * math.sqrt(length))
-        by_sign = here.any(axis=0) & (_windows(signs, length) >= SIGN * math.sqrt(length))
+        by_sign = here.any(axis=0) & (sums[:2] >= SIGN * math.sqrt(length))
         for i in range(length):
             kept[..., i : i + by_sign.shape[2]] |= by_sign
         # What longer windows must begin and end with.
@@ -470,11 +471,6 @@ def _believed(counts: Matrix, noise: Vector, sure: float) -> npt.NDArray[np.bool
     found = np.logical_or(np.any(kept, axis=(0, 2)), scaled[:, zero] >= sure)
     around = np.logical_and(found, scaled[:, zero] >= SIGN)
     return np.concatenate([kept[0][:, ::-1], around[:, np.newaxis], kept[1]], axis=1)
-
-
-def _windows(rows: npt.NDArray[np.float64], length: int) -> npt.NDArray[np.float64]:
-    """Return the sums of so many neighbors along the last axis."""
-    return np.lib.stride_tricks.sliding_window_view(rows, length, axis=-1).sum(axis=-1)
 
 
 def _weights(counts: Vector, believed: npt.NDArray[np.bool_], noise: float) -> Vector:

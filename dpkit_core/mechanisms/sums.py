@@ -41,6 +41,7 @@ rate .05, multiplier 1 and epsilon 1 that has delta 6.4e-4, two sampled rounds h
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -359,19 +360,28 @@ def has_limits(event: Sums, limits: Sequence[int]) -> bool:
 
 def _is_round(columns: Sequence[npt.NDArray[Any]], limits: Sequence[int], event: Sums) -> bool:
     """Return whether ``event`` is that of a round with these limits, over what the columns hold."""
+    try:
+        whole = tuple(operator.index(limit) for limit in limits)
+    except TypeError:
+        return False
+    return len(columns) == len(limits) and _has(event, whole, _alike(columns))
+
+
+@functools.lru_cache(maxsize=64)  # many rounds have one event
+def _has(event: Sums, limits: tuple[int, ...], alike: tuple[bool, ...]) -> bool:
     multipliers, _, (_, groups), rate = noise_of(event)
     try:
         expected = sums_event(
-            multipliers,
-            event.neighboring,
-            limits=[operator.index(limit) for limit in limits],
-            groups=groups,
-            rate=rate,
-            alike=[column.ndim == 0 for column in columns],
+            multipliers, event.neighboring, limits=limits, groups=groups, rate=rate, alike=alike
         )
     except (Unsuitable, ValueError, TypeError):
         return False
-    return len(columns) == len(limits) and same_event(expected, event)
+    return same_event(expected, event)
+
+
+def _alike(columns: Sequence[npt.NDArray[Any]]) -> tuple[bool, ...]:
+    """Return of which coordinates all records contribute the same."""
+    return tuple(column.ndim == 0 for column in columns)
 
 
 def _are_rows(
@@ -388,19 +398,25 @@ def _within(
     contributions: Sequence[npt.NDArray[np.int64]], groups: npt.NDArray[np.integer], event: Sums
 ) -> Booleans:
     """Return which records contribute no more than the limits, and cost no more than a round may."""
-    multipliers, sensitivities, *_ = noise_of(event)
-    add_remove, widening = event.neighboring is Neighboring.ADD_OR_REMOVE_ONE, 1.0
-    if not add_remove:
-        widening = math.sqrt(_inflation(multipliers, [column.ndim == 0 for column in contributions]))
-    limits = [round(sensitivity / widening) for sensitivity in sensitivities]
+    limits, exceeding = _limits(event, _alike(contributions))
     within = np.ones(groups.size, dtype=np.bool_)
     for column, limit in zip(contributions, limits, strict=True):
         if column.size and not -limit <= column.min() <= column.max() <= limit:
             within &= (-limit <= column) & (column <= limit)
-    # What is computed of a cost grows with magnitudes, so that none within the limits costs more than these.
-    if add_remove and tick_costs([np.array(limit) for limit in limits], event) > TICKS:
+    if exceeding:
         within &= tick_costs(contributions, event) <= TICKS
     return within
+
+
+@functools.lru_cache(maxsize=64)
+def _limits(event: Sums, alike: tuple[bool, ...]) -> tuple[list[int], bool]:
+    """Return the limits of a round, and whether records within them may cost more than a round may."""
+    multipliers, sensitivities, *_ = noise_of(event)
+    add_remove = event.neighboring is Neighboring.ADD_OR_REMOVE_ONE
+    widening = 1.0 if add_remove else math.sqrt(_inflation(multipliers, alike))
+    limits = [round(sensitivity / widening) for sensitivity in sensitivities]
+    # What is computed of a cost grows with magnitudes, so that none within the limits costs more than these.
+    return limits, add_remove and bool(tick_costs([np.array(limit) for limit in limits], event) > TICKS)
 
 
 def _inflation(multipliers: Sequence[float], alike: Sequence[bool]) -> float:

@@ -33,7 +33,7 @@ class Joint(Protocol):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What the guarantee rests on beside the plan's assumptions, for the certificate.
+        """What the guarantee rests on besides the plan's assumptions, for the certificate.
 
         The first begins with how many parties may share what they know: verifiers look for it.
         """

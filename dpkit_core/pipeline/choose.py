@@ -46,7 +46,7 @@ FALLBACK = "rdp"
 #: Records times epsilon from which on trees are recommended for numbers, for each record of a unit.
 TREES_FROM = 500.0
 
-#: How many features may be selected by ``auto``, beside all.
+#: How many features ``auto`` may select, apart from all.
 CHOICES = (20, 10, 5, 3, 2, 1)
 
 #: How many times what forecasts want there must be: they take columns to be better than most are

@@ -1,4 +1,4 @@
-"""What a part does beside its work while it has the data: what it prints, warns, and where it goes.
+"""What a part does apart from its work while it has the data: what it prints, warns, and where it goes.
 
 None of that is part of a release, and all of it may say something about the data. So while a part is at work,
 what it writes to ``sys.stdout`` and ``sys.stderr`` is kept from everybody, warnings are not shown, and the

@@ -147,7 +147,7 @@ class PlannedEvaluation:
         return self.classes * (event.noise_multiplier * event.sensitivity) ** 2
 
     def sentence(self, size: int | None) -> str:
-        """Return what will be released, and about how sure it will be of a table of that size."""
+        """Return what will be released, and about how accurate it will be for a table of that size."""
         ranked = "accuracy, AUC and calibration" if self.classes == 2 else "accuracy and calibration"
         measure, known = "capped R2" if self.classes is None else ranked, self.least
         told = f"from about {rounded(self.wanted(0.1))} records on it is known to .1 or so"

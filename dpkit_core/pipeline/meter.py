@@ -25,7 +25,6 @@ asked for is in the notes of the exception, which ``--debug`` shows.
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
 import weakref
@@ -39,8 +38,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpkit_core.arrays import Integers
-from dpkit_core.data.kept import PIECE, Kept, KeptElsewhere, KeptHere, Placed
-from dpkit_core.data.sums import State, pieces
+from dpkit_core.data.kept import PIECE, Kept, KeptElsewhere, KeptHere, Placed, at_once
+from dpkit_core.data.sums import State
 from dpkit_core.errors import EngineFailed, PlanViolation
 from dpkit_core.mechanisms.sums import (
     Contributed,
@@ -354,7 +353,7 @@ class StageMeter(Uncopyable):
             if round_.account is not None:
                 self._spent.setdefault(round_.account[0], np.zeros(records, dtype=np.int64))
                 each.hold()  # row i is the same record at every call
-            for piece in itertools.chain.from_iterable(pieces(state, PIECE) for state in each.states()):
+            for piece in at_once(each.states(), PIECE):
                 part = slice(start, start + len(piece))
                 known = {number: spent[part] for number, spent in self._spent.items()}
                 share, paid = round_.played(Placed(piece, start, known))

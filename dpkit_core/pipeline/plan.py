@@ -82,7 +82,7 @@ class Plan:
     engine
         What will have the records and add up where they are; None for this process.
     spare
-        What several parties pay for beside it; None if they do not.
+        What several parties pay for in addition; None if they do not.
     """
 
     assembly: Assembly
@@ -342,7 +342,7 @@ def missing_lines(plan: Plan) -> list[str]:
 
 
 def cost_lines(plan: Plan) -> Iterator[str]:
-    """Yield what all stages cost together, beside what is allowed; then why, what for, and warnings."""
+    """Yield what all stages cost together, next to what is allowed; then why, what for, and warnings."""
     epsilon, delta = rounded_up(plan.budget.epsilon, 6), rounded_up(plan.budget.delta, 3)
     allowed = f"epsilon {epsilon}, delta {delta}"
     if plan.epsilon is None:

@@ -1,9 +1,9 @@
 """From parts and public facts to a plan, in this order.
 
-1. What is wrong with the parts as they come together, and with k (``dpkit_core.pipeline.problems``).
+1. What keeps the parts from being asked at all is said (``dpkit_core.pipeline.problems``).
 2. Each part plans its stage for its public share of the budget, under the accountant that was named, or the
    one by default (``dpkit_core.pipeline.choose``).
-3. What is wrong with these plans. Whatever was wrong so far is said at once, and nothing is planned.
+3. What is wrong with k, with the number of records and with these plans is said, all at once.
 4. The stages are enlarged together for as long as the accountant's total over all their events stays within
    the budget, so that what joint composition saves is not lost.
 
@@ -444,7 +444,7 @@ class _Drafter:
         features, relation = len(self.wanted.schema.features), self.wanted.schema.neighboring
         if facts.neighboring is not relation or facts.features != features:
             raise Unsuitable(
-                f"{regressor} says of its iterates {number_of(facts.features, 'feature')} and "
+                f"{regressor} declares iterates of {number_of(facts.features, 'feature')} under "
                 f"{facts.neighboring.value}; the schema has {features} and {relation.value}"
             )
         if not facts.after or any(b < a for a, b in itertools.pairwise((0, *facts.after))):

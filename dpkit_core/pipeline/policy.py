@@ -146,7 +146,7 @@ class Rules:
                     )
                 if not fits(value):
                     raise InvalidPolicy(
-                        f"policy {path} has {key} = {json.dumps(value)} in [{name}], which is no rule"
+                        f"policy {path} has {key} = {json.dumps(value)} in [{name}], which is not valid"
                     )
         return cls(path, document)
 

@@ -148,7 +148,7 @@ def _of_engine(wanted: Wanted) -> Iterator[str]:
 
 def of_coins(stages: Iterable[Stage], engine: str) -> Iterator[str]:
     """Yield what is wrong with stages that need coins or accounts of records, where an engine has neither."""
-    missing = f"and {engine} has none beside the records; leave the engine out, or take one that has them"
+    missing = f"and {engine} has none next to the records; leave the engine out, or take one that has them"
     for stage in stages:
         inner = {type(each) for event in stage.plan.events for each in walk(event)}
         if PoissonSampled in inner:

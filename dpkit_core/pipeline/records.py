@@ -65,8 +65,8 @@ def batches_for(plan: Plan, data: Records) -> tuple[AnyDataset, ...]:
     held = [id(batch) for batch in given if batch.records]
     if len(set(held)) < len(held):
         raise InvalidData(
-            "one dataset is given as several batches, and what a stream costs is what one batch costs a "
-            "record; give each batch once"
+            "one dataset is given as several batches, but a stream is charged as if each record were in a "
+            "single batch; give each batch once"
         )
     _require_number(plan, sum(batch.records for batch in given))
     return tuple(given)
@@ -126,7 +126,7 @@ def _require_same_facts(schema: Schema, data: AnyDataset) -> None:
         if attrs.evolve(mine, bounds=None) != attrs.evolve(its, bounds=None):
             raise InvalidData(
                 f"the dataset was made with another rule for {name} than the plan: another kind of column, "
-                "another positive category, or another way with missing values. Make the plan from the "
+                "another positive category, or another rule for missing values. Make the plan from the "
                 "dataset's schema"
             )
     bounds = [*(feature.bounds for feature in schema.features), schema.target.bounds]

@@ -147,7 +147,7 @@ def _require_ours(randomness: Randomness | None, payer: Payer | None) -> None:
     if randomness is not None and type(randomness) is not Randomness:
         raise InvalidOption(
             f"randomness is {randomness!r}, of type {type(randomness).__name__}; leave it out, or give "
-            "Randomness.from_seed(7) to have one noise for ever and no privacy"
+            "Randomness.from_seed(7) to draw the same noise every time, without privacy"
         )
     if payer is not None and (type(payer) is not Payer or type(payer.ledger) is not Ledger):
         raise InvalidOption(

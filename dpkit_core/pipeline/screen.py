@@ -130,7 +130,7 @@ class Screening:
             or iterate.facts != facts
         ):
             raise PlanViolation(
-                f"{regressor} showed something else than an iterate of "
+                f"{regressor} showed something other than an iterate of "
                 f"{number_of(facts.features, 'feature')} with the facts of its plan. Nothing is released"
             )
 

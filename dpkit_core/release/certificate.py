@@ -182,7 +182,7 @@ class HeldOut:
 
 @attrs.frozen
 class Spare:
-    """What a run of several parties has paid for beside its plan.
+    """What a run of several parties has paid for besides its plan.
 
     Attributes
     ----------

@@ -171,7 +171,7 @@ class Evaluation:
         return min(1.0, max(wrong + right for wrong, right in pairs) / max(self.number, 1.0))
 
     def table(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-        """Return predicted probabilities beside observed shares, header and rows; empty for numbers."""
+        """Return predicted probabilities next to observed shares, header and rows; empty for numbers."""
         asked = "share of yes" if len(self.hits) == 4 else "share that had it"
         rows = tuple(
             (f"{low:g} to {high:g}", f"{max(number, 0):.0f}", *_shown(estimate))

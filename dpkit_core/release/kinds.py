@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -116,6 +116,9 @@ def canonical(value: object, depth: int = DEPTH) -> Any:
     if depth < 0:
         raise InvalidRelease(f"a document is nested more than {DEPTH} times")
     match value:
+        case list() | tuple():
+            numbers = _numbers(value) if depth else None
+            return [canonical(item, depth - 1) for item in value] if numbers is None else numbers
         case None | bool():
             return value
         case str():
@@ -127,11 +130,18 @@ def canonical(value: object, depth: int = DEPTH) -> Any:
             return number + 0.0  # minus zero becomes zero
         case Mapping():
             return {_key(key): canonical(item, depth - 1) for key, item in value.items()}
-        case list() | tuple():
-            if depth and {*map(type, value)} <= {float, int} and math.isfinite(sum(map(_float, value))):
-                return [item + 0.0 for item in value]  # most of a long document, without a call for each
-            return [canonical(item, depth - 1) for item in value]
     raise InvalidRelease(f"a document has a {type(value).__name__}, which is not plain data")
+
+
+def _numbers(values: Sequence[Any]) -> list[float] | None:
+    """Return values as ``canonical`` does each, if they are finite numbers: most of a long document."""
+    if not {float, int}.issuperset(map(type, values)):
+        return None
+    try:
+        numbers = [value + 0.0 for value in values]
+    except OverflowError:
+        return None
+    return numbers if math.isfinite(sum(numbers)) else None
 
 
 def _float(value: float) -> float:

@@ -228,7 +228,7 @@ class Release:
             written["model"] = model  # whose form is up to the distribution of its kind
         if (place := first_difference(document, written)) is not None:
             raise InvalidRelease(
-                f"the release spells {place} otherwise than dpkit does: with a value of another type, with "
+                f"the release spells {place} differently from dpkit: with a value of another type, with "
                 "null for something left out, or with a default written out. Restore the file as it was "
                 "written"
             )

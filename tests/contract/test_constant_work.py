@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from dpkit_core import Budget, Dataset, Schema, compose
-from dpkit_core.noise.selection import LAZY_FROM
 from dpkit_core.pipeline.observers import Observers
 
 
@@ -14,16 +13,18 @@ def told(pipeline, schema, data, k):
     return any("running time depends" in sentence for sentence in certificate.arithmetic)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("constant_work", [False, True])
 @pytest.mark.parametrize("selector", ["peel", "permute_and_flip"])
-def test_a_selector_among_many(selector, constant_work):
-    names = [f"x{j}" for j in range(LAZY_FROM)]
-    schema = Schema.numeric(names, "y", {**dict.fromkeys(names, (0.0, 1.0)), "y": (0.0, 1.0)})
-    data = Dataset.from_arrays(np.zeros((2, LAZY_FROM)), np.zeros(2), schema)
+def test_a_selector_among_many(selector, constant_work, monkeypatch):
+    monkeypatch.setattr("dpkit_core.pipeline.meter.LAZY_FROM", 50)
+    monkeypatch.setattr("dpkit_core.noise.selection.LAZY_FROM", 50)
     options = {"selector": {"constant_work": constant_work}}
     pipeline = compose(scorer="correlation", selector=selector, options=options)
-    assert told(pipeline, schema, data, 2) is not constant_work
+    for many, candidates in ((False, 49), (True, 50)):
+        names = [f"x{j}" for j in range(candidates)]
+        schema = Schema.numeric(names, "y", {**dict.fromkeys(names, (0.0, 1.0)), "y": (0.0, 1.0)})
+        data = Dataset.from_arrays(np.zeros((2, candidates)), np.zeros(2), schema)
+        assert told(pipeline, schema, data, 2) is (many and not constant_work)
 
 
 @pytest.mark.parametrize("constant_work", [False, True])

@@ -133,9 +133,9 @@ def test_a_change_that_fails_leaves_what_was_kept(monkeypatch):
 @pytest.mark.parametrize("rows", [0, 1, 21])
 def test_what_is_kept_has_a_row_for_each_record(rows):
     data = forms(*table(20))[0]
-    with pytest.raises(PlanViolation, match="another number of rows"):
+    with pytest.raises(PlanViolation, match="one row for each record"):
         data.keep(lambda block: np.zeros(rows))
-    with pytest.raises(PlanViolation, match="another number of rows"):
+    with pytest.raises(PlanViolation, match="one row for each record"):
         data.keep(lambda block: block.y).change(lambda state: np.zeros(rows))
 
 

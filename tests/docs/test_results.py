@@ -3,9 +3,11 @@
 import csv
 import re
 import runpy
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pages
 import pytest
 from dpkit_command_bench.results import Results
 from dpkit_command_bench.runner import local_workers, run
@@ -17,17 +19,136 @@ ROOT = Path(__file__).parents[2]
 CELL = ("suite", "table", "composition", "epsilon", "k")
 
 
-def rows(text: str) -> list[tuple[str, str]]:
-    """Return the rows of the table of pipelines: what is fitted, and its R^2."""
-    return re.findall(r"^\| (.*\S) \| (\**\d\.\d{3}\**) \|$", text, re.MULTILINE)
+def table(name: str) -> list[dict[str, str]]:
+    """Return the rows of a table of results."""
+    with (pages.HERE / "tables" / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return [*csv.DictReader(file)]
 
 
-def test_the_readme_has_the_table_of_the_results() -> None:
-    stated = rows((ROOT / "README.md").read_text(encoding="utf-8"))
-    shown = rows((ROOT / "docs/results/index.md").read_text(encoding="utf-8"))
+#: Page, name and lines of each table that a page takes from a file.
+SHOWN = [
+    (page.name, name, lines)
+    for page in pages.PAGES
+    for name, lines in re.findall(
+        rf"<!-- ([\w-]+)\.csv -->\n\n(.*?)\n\n{pages.END}", page.read_text(encoding="utf-8"), re.DOTALL
+    )
+]
+
+
+@pytest.mark.parametrize(("page", "name", "lines"), SHOWN, ids=[f"{page}-{name}" for page, name, _ in SHOWN])
+def test_a_page_shows_its_table(page: str, name: str, lines: str) -> None:
+    found = table(name)
+    written = pages.markdown([*found[0]], ([*row.values()] for row in found))
+    assert lines.translate({ord(mark): None for mark in "`*"}).splitlines() == [*written]
+
+
+def test_the_readme_has_the_pipelines_of_its_script() -> None:
+    assert ("README.md", "diamonds") in {(page, name) for page, name, _ in SHOWN}
     made = runpy.run_path(str(ROOT / "docs/results/diamonds.py"))
-    assert stated == shown
-    assert [what for what, _ in stated] == list(made["PIPELINES"])
+    assert [row["pipeline"] for row in table("diamonds")] == [
+        pages.plain([name])[0] for name in made["PIPELINES"]
+    ]
+
+
+def test_two_pages_say_the_same_of_the_same_fits() -> None:
+    here = {row["pipeline"]: row["R² on held-out diamonds"] for row in table("diamonds")}
+    beside = {row["fit"]: row["R², median"] for row in table("beside")}
+    for name in ("winsorized_least_squares", "boosted_trees"):
+        assert beside[f"dpkit {name}"] == here[f"{name}, all features"]
+    assert beside["least squares, no privacy"] == here["least squares, no privacy"]
+
+
+def test_the_landing_page_says_what_the_tables_of_its_papers_say() -> None:
+    said = (pages.HERE / "index.md").read_text(encoding="utf-8")
+    recall = {(row["scorer"], row["selector"]): row["2"] for row in table("dp-sis-1000-records")}
+    assert recall["correlation, clip 1 sd", "canonical_lipschitz"] == "1.00"
+    assert recall["correlation, published (not private)", "canonical_lipschitz"] == "0.08"
+    assert "All of 8 relevant columns among 1000 at epsilon 2, instead of .08" in said
+
+    medians = table("dpkendall-k5")
+    positive = {
+        name: sum(not row[name].startswith(("-", "refused")) for row in medians)
+        for name in ("k-tukey", "k-winsorized")
+    }
+    assert (len(medians), positive) == (11, {"k-tukey": 10, "k-winsorized": 11})
+    assert "on ten of eleven tables by the paper's `k-tukey`, on all by `k-winsorized`" in said
+
+    f1 = {row[""]: float(row["F1"]) for row in table("screening-uncorrelated")}
+    found = f1["proved: frank_wolfe"], f1["paper: RNM-Screen as printed, T = 1000"]
+    assert f"F1 {found[0]:.2f} of the true coefficients by `frank_wolfe`".replace("0.", ".") in said
+    assert f"the printed rule, which is not private, has {found[1]:.2f}".replace("0.", ".") in said
+
+    trees = {row["epsilon"]: row for row in table("s-gbdt-abalone")}
+    ours, theirs, more = trees["0.2"]["sgbdt"], trees["0.2"]["authors' repository"], trees["1"]["sgbdt"]
+    assert (ours[:5], theirs, more[:5]) == ("0.337", "0.317", "0.441")
+    assert ".337 at epsilon .2, where the authors' code with valid accounting has .317, and .441 at 1" in said
+
+
+SCRIPTS = [
+    script.read_text(encoding="utf-8")
+    for script in (*pages.HERE.glob("*.py"), ROOT / "tests/benchmarks/speed.py")
+]
+#: Tables of what an earlier version did, which no script can measure again.
+BEFORE = {"trees-categories", "trees-factor"}
+
+
+@pytest.mark.parametrize("name", sorted({path.stem for path in pages.HERE.glob("tables/*.csv")} - BEFORE))
+def test_a_table_is_written_by_a_script(name: str) -> None:
+    # By its name, or by the first words of it, as in keep(f"penalties-{which}", ...).
+    starts = [f'"{name}', f'/{name}.csv"', *(f'"{name[: at.end()]}{{' for at in re.finditer("-", name))]
+    assert any(start in source for source in SCRIPTS for start in starts)
+
+
+@pytest.mark.parametrize("page", sorted({page for page, _, _ in SHOWN} - {"README.md"}))
+def test_a_page_with_tables_has_the_commands_that_measure_them(page: str) -> None:
+    commands = pages.commands(page.removesuffix(".md"))
+    assert commands
+    for command in commands:
+        (script,) = re.findall(r"docs/results/\w+\.py", command)
+        assert (ROOT / script).is_file()
+
+
+def test_a_page_is_rebuilt_where_it_leaves_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    page, script = tmp_path / "docs/results/page.md", tmp_path / "docs/results/measure.py"
+    script.parent.mkdir(parents=True)
+    page.write_text("    python docs/results/measure.py FOLDER kept.json\n\n$ python docs/results/other.py\n")
+    script.write_text(
+        "import pathlib, sys\n"
+        "pathlib.Path(sys.argv[2]).write_text('kept')\n"
+        "pathlib.Path(__file__).with_name('found').write_text(sys.argv[1])\n"
+    )
+    monkeypatch.setattr(pages, "HERE", page.parent)
+    pages.rebuild("page", tmp_path / "data")
+    assert (page.parent / "found").read_text() == str(tmp_path / "data")
+    assert {path.name for path in page.parent.iterdir()} == {"page.md", "measure.py", "found"}
+
+
+def test_a_table_is_kept_when_it_is_whole(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "tables").mkdir()
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n<!-- found.csv -->\n\n| old |\n\n{pages.END} after\n")
+    monkeypatch.setattr(pages, "HERE", tmp_path)
+    monkeypatch.setattr(pages, "PAGES", (page,))
+    monkeypatch.setattr(pages, "draw", lambda name: None)
+
+    def rows(*, broken: bool) -> Iterator[list[object]]:
+        yield ["`a`, b", 1]
+        if broken:
+            raise ArithmeticError
+
+    with pytest.raises(ArithmeticError):
+        pages.keep("found", ["fit", "**R²**"], rows(broken=True))
+    assert not list(tmp_path.glob("tables/*"))
+    assert "| old |" in page.read_text(encoding="utf-8")
+    pages.keep("found", ["fit", "**R²**"], rows(broken=False))
+    assert (tmp_path / "tables/found.csv").read_text(encoding="utf-8") == 'fit,R²\n"a, b",1\n'
+    lines = "| fit | **R²** |\n|---|---:|\n| `a`, b | 1 |\n"
+    assert page.read_text(encoding="utf-8") == f"before\n<!-- found.csv -->\n\n{lines}\n{pages.END} after\n"
+    assert capsys.readouterr().out.endswith(f"{lines}\n")
 
 
 def measured(text: str) -> list[str]:
@@ -53,8 +174,7 @@ def test_the_readme_has_no_other_figure_of_utility_or_speed() -> None:
 @pytest.mark.parametrize("name", runpy.run_path(str(ROOT / "docs/results/suites.py"))["SUITES"])
 def test_a_quick_run_of_a_suite_lands_within_the_quartiles_of_the_full_run(name: str, tmp_path: Path) -> None:
     made = runpy.run_path(str(ROOT / "docs/results/suites.py"))
-    with made["TABLE"].open(encoding="utf-8", newline="") as file:
-        full = {tuple(row[fact] for fact in CELL): row for row in csv.DictReader(file)}
+    full = {tuple(row[fact] for fact in CELL): row for row in table("suites")}
     suite, results = find_suite(name).quickly(), Results(tmp_path / "results")
     with local_workers(1) as workers:
         run(suite, results, workers, data_dir=None)
@@ -67,14 +187,12 @@ def test_a_quick_run_of_a_suite_lands_within_the_quartiles_of_the_full_run(name:
 
 
 def test_the_theorem_of_dpkendall_promises_no_more_than_was_measured() -> None:
-    with (ROOT / "docs/results/tables/dpkendall-recovery.csv").open(encoding="utf-8", newline="") as file:
-        found = [*csv.DictReader(file)]
+    found = table("dpkendall-recovery")
     assert all(float(row["promised for max"]) <= float(row["max"]) for row in found)
     assert {row["mean"] for row in found if row["world"] == "weights 5, .5, .5"} == {"0.00"}
 
 
-def test_the_correlations_of_its_bound_are_those_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "docs/results"))
+def test_the_correlations_of_its_bound_are_those_of_tables() -> None:
     made = runpy.run_path(str(ROOT / "docs/results/recovery.py"))
     for world in made["WORLDS"]:
         data = world.table(2000, seed=1)
@@ -90,9 +208,9 @@ def elsewhere() -> dict:
 
 def test_the_page_of_other_libraries_shows_its_table() -> None:
     made = elsewhere()
-    with (ROOT / "docs/results/tables/elsewhere.csv").open(encoding="utf-8", newline="") as file:
-        found = [*csv.DictReader(file)]
-    assert made["page_table"](found) in (ROOT / "docs/results/elsewhere.md").read_text(encoding="utf-8")
+    assert made["page_table"](table("elsewhere")) in (ROOT / "docs/results/elsewhere.md").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_only_faults_with_a_public_thread_are_shown() -> None:

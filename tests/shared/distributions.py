@@ -59,8 +59,9 @@ class Site:
 
     def forget(self) -> None:
         """Forget every module that was imported from here."""
+        folder = str(self.folder)
         for name, module in list(sys.modules.items()):
-            if str(self.folder) in (getattr(module, "__file__", None) or ""):
+            if folder in (getattr(module, "__file__", None) or ""):
                 del sys.modules[name]
 
 

@@ -1,4 +1,4 @@
-"""Experiments as data: any compositions beside each other, on any tables.
+"""Experiments as data: any compositions side by side, on any tables.
 
     suite.toml --suite--> trials --runner--> rows in Parquet --summary--> tables --plots--> pictures
 

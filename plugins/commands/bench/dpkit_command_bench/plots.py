@@ -71,7 +71,7 @@ def draw(
     against
         The composition that the others are compared with in heat maps; the first, by default.
     published
-        Medians to mark beside those of the rows.
+        Medians to mark next to those of the rows.
 
     Raises
     ------

@@ -28,7 +28,7 @@
     epsilon = 1.0
     splits = 3
 
-    [[published]]                   medians to show beside ours, as ``published`` describes
+    [[published]]                   medians to show next to ours, as ``published`` describes
     source = "Somebody 2020, Table 1"
     values.k-tukey.diamonds = 0.88
 

@@ -189,7 +189,7 @@ def test_tables_come_from_the_folder_that_is_named(dpkit, suite_file, tmp_path):
     assert done.exit_code == 0, done.output
     assert "Trials: 6 released; 6 run now, 0 done before." in done.stdout
     assert "Skipped: 6 trials, because these are missing:" in done.stdout
-    assert "table gone: gone.parquet is not in --data-dir or beside the suite." in done.stdout
+    assert "table gone: gone.parquet is not in --data-dir or next to the suite." in done.stdout
     assert {row["origin"] for row in Results(tmp_path / "results" / "tiny").rows()} == {"here.parquet"}
 
 

@@ -89,7 +89,7 @@ def test_bounds_may_be_read_or_known(csv, tmp_path):
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        (TableSpec("t", target="y", file="none.csv"), "none.csv is not in --data-dir or beside the suite"),
+        (TableSpec("t", target="y", file="none.csv"), "none.csv is not in --data-dir or next to the suite"),
         (TableSpec("t", target="prize", file="stones.csv", features=("carat",)), "did you mean 'price'?"),
         (
             TableSpec("t", target="price", file="stones.csv"),

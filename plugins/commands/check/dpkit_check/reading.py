@@ -270,19 +270,24 @@ class Watch:
         site = self.sites[number]
         if len(site.sides) == 2:  # all there are, and looking takes longer than comparing
             return result
-        try:
-            self._look(site, result if isinstance(result, np.ndarray) else bool(result))
-        except (TypeError, ValueError):
-            return result
+        if result is True or result is False:
+            if result not in site.sides:
+                self._see(site, result)
+        else:
+            try:
+                self._look(site, result if isinstance(result, np.ndarray) else bool(result))
+            except (TypeError, ValueError):
+                return result
         site.note(one, other)
         return result
 
     def truth(self, number: int, value: Any) -> Any:
         """Return the value, and note whether it is true."""
-        site = self.sites[number]
-        if len(site.sides) < 2:
-            with suppress(TypeError, ValueError):  # an array at the end of ``a or b`` is none
-                self._see(site, bool(value))
+        sides = self.sites[number].sides
+        if value in sides if value is True or value is False else len(sides) == 2:
+            return value
+        with suppress(TypeError, ValueError):  # an array at the end of ``a or b`` is none
+            self._see(self.sites[number], bool(value))
         return value
 
     def cap(self, number: int, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:

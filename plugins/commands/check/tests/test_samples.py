@@ -68,6 +68,10 @@ class OneCoinForBoth(Sampled):
     again: ClassVar[bool] = True
 
 
+class OneCoinOwnNoise(OneCoinForBoth):
+    noise_of_its_own: ClassVar[bool] = True
+
+
 class FixedSize(Sampled):
     def sample(self, data, meter, sampler):
         return sampler.subset(np.arange(data.records), round(data.records / 4))
@@ -154,9 +158,10 @@ def test_what_is_no_poisson_sample_is_found(make):
 
 
 @pytest.mark.slow
-def test_coins_that_two_events_share_are_found():
+@pytest.mark.parametrize("make", [OneCoinForBoth, OneCoinOwnNoise], ids=lambda c: c.__name__)
+def test_coins_that_two_events_share_are_found(make):
     with pytest.raises(CheckFailed, match="events 1 and 2 are charged as samples with independent coins"):
-        tried(OneCoinForBoth)
+        tried(make)
 
 
 @pytest.mark.slow

@@ -72,14 +72,16 @@ class ScoringOptions:
 @grouped
 def evaluate(
     release: Annotated[
-        Path, typer.Argument(metavar="RELEASE", help="A release that has a model, which nothing changes.")
+        Path, typer.Argument(metavar="RELEASE", help="A release that has a model; it is left as it is.")
     ],
     data: Annotated[str, typer.Argument(metavar="DATA", help="The private table, as for compose.")],
     *,
     epsilon: Annotated[
         float,
         typer.Option(
-            metavar="E", help="What the score may cost, beside what the model has cost.", show_default=False
+            metavar="E",
+            help="What the score may cost, on top of what the model has cost.",
+            show_default=False,
         ),
     ],
     scoring: ScoringOptions,
@@ -91,7 +93,7 @@ def evaluate(
     anyway: AnywayOption = False,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Score the model of RELEASE by the records of DATA, privately: capped R2, or accuracy, with an interval.
+    """Score the model of RELEASE on the records of DATA, privately: capped R2, or accuracy, with an interval.
 
     This is a run of its own, which costs what --epsilon says. `dpkit compose --evaluate` holds records out
     and scores the model by them at no cost.

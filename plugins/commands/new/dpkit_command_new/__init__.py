@@ -1,1 +1,1 @@
-"""A new distribution with one working part or source: ``dpkit new``."""
+"""A new distribution with one working part, source or command: ``dpkit new``."""

@@ -1,4 +1,4 @@
-"""``dpkit new``: a complete distribution with one working part."""
+"""``dpkit new``: a complete distribution with one working part, source or command."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Then turn it into your {what}.{summary}"""
 
 _SUMMARY = " When its description changes,\n`.ci/register` brings the new one into the README."
 
-#: For a part, not for a source, whose own tests attack it, since they know how its records are written.
+#: For a part. The tests of a source attack it, as they know how its records are written.
 _ATTACK = ", attack its claims"
 
 
@@ -46,21 +46,23 @@ def _installer() -> tuple[str, str]:
 
 
 def _roles(incomplete: str) -> list[str]:
-    return [role for role in (*PARTS, "source") if role.startswith(incomplete)]
+    return [role for role in (*PARTS, "source", "command") if role.startswith(incomplete)]
 
 
 def new(
     kind: Annotated[
         str,
         typer.Argument(
-            metavar="KIND", help="scorer, selector, accountant, regressor or source.", autocompletion=_roles
+            metavar="KIND",
+            help="scorer, selector, accountant, regressor, source or command.",
+            autocompletion=_roles,
         ),
     ],
     name: Annotated[
         str,
         typer.Argument(
             metavar="NAME",
-            help="Name of the part, such as mutual_information; for a source, the suffix of its files.",
+            help="Its name, such as mutual_information; for a source, the suffix of its files.",
         ),
     ],
     directory: Annotated[
@@ -68,12 +70,12 @@ def new(
         typer.Option(
             "--directory",
             metavar="DIR",
-            help="Folder to write; by default dpkit-KIND-NAME here, or the part's folder under plugins/ in a "
+            help="Folder to write; by default dpkit-KIND-NAME here, or its folder under plugins/ in a "
             "checkout of dpkit.",
         ),
     ] = None,
 ) -> None:
-    """Write a new distribution with one part or source: package, tests, README, license, workflows.
+    """Write a new distribution with one part, source or command: package, tests, README, license, workflows.
 
     It works and passes all checks; turn it into your own.
     """
@@ -81,8 +83,9 @@ def new(
     from dpkit_command_new.checkout import repository
 
     blueprint = scaffold.blueprint(kind, name)
-    is_part = blueprint.role != "source"
-    words = {"attack": _ATTACK if is_part else "", "what": "method" if is_part else "format"}
+    is_part = blueprint.role in PARTS
+    what = {"source": "format", "command": "command"}.get(blueprint.role, "method")
+    words = {"attack": _ATTACK if is_part else "", "what": what}
     checkout = repository(Path.cwd()) if directory is None else None
     if checkout is None:
         folder = directory or Path(blueprint.distribution)

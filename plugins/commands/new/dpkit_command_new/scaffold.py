@@ -1,4 +1,4 @@
-"""A new distribution with one part or source: complete, working, and simple enough to change.
+"""A new distribution with one part, source or command: complete, working, and simple enough to change.
 
 The files of each kind are templates in ``templates``, in the syntax of ``string.Template``. They contain a
 correct part with a proof, so that its author starts from claims that the kit confirms and changes one thing
@@ -16,6 +16,7 @@ from pathlib import Path
 from string import Template
 
 import attrs
+from dpkit_cli.installed import OWN
 
 from dpkit_command_new.checkout import Member, members, registration
 from dpkit_core.errors import InvalidOption, UnknownName
@@ -23,13 +24,14 @@ from dpkit_core.plugins.kinds import PARTS
 from dpkit_core.plugins.registry import Registry, first_party_names
 from dpkit_core.plugins.resources import resources
 
-# Role -> what the template's method is, and which libraries its module imports.
+# Role -> what the template does, and which libraries its module imports.
 _METHODS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "scorer": ("Covariance with the target within public bounds", ("attrs", "numpy")),
     "selector": ("The exponential mechanism, once for each pick", ("attrs",)),
     "accountant": ("Sums of the epsilons of pure events", ("attrs",)),
     "source": ("Lines with bars between their fields", ("attrs", "pyarrow")),
     "regressor": ("Least squares from noisy sums within public bounds", ("attrs", "numpy")),
+    "command": ("Which releases spent more than an epsilon", ("dpkit-cli", "typer")),
 }
 # Path in a standalone folder -> template: files that the checkout of dpkit has once for all its plugins.
 _ALONE: Mapping[str, str] = {
@@ -59,10 +61,16 @@ Source = "{placeholder}/{distribution}"
 Issues = "{placeholder}/{distribution}/issues"
 """
 _CHECK = "      - run: dpkit check {name} --kind {role}\n"
-_FLOORS = {"attrs": "attrs>=23.1", "numpy": "numpy>=2.0", "pyarrow": "pyarrow>=18"}
+_FLOORS = {
+    "attrs": "attrs>=23.1",
+    "dpkit-cli": "dpkit-cli>=0.1",
+    "numpy": "numpy>=2.0",
+    "pyarrow": "pyarrow>=18",
+    "typer": "typer>=0.20",
+}
 
-#: What ``dpkit new`` writes: a part of any kind, or a source.
-ROLES = (*PARTS, "source")
+#: What ``dpkit new`` writes: a part of any kind, a source or a command.
+ROLES = (*PARTS, "source", "command")
 
 
 @attrs.frozen
@@ -94,8 +102,15 @@ class Blueprint:
 
     @property
     def public(self) -> str:
-        """What the package exports: the class of a part, or the function that opens a source."""
-        return f"open_{self.name}" if self.role == "source" else self.class_name
+        """What its module is for: the class of a part, the function of a command or that opens a source."""
+        functions = {"source": f"open_{self.name}", "command": self.name}
+        return functions.get(self.role, self.class_name)
+
+    @property
+    def target(self) -> str:
+        """What the entry point names: for a command its module, since lists read docstrings as text."""
+        module = f"{self.package}.{self.name}" if self.role == "command" else self.package
+        return f"{module}:{self.public}"
 
     @property
     def entry(self) -> str:
@@ -125,7 +140,9 @@ class Blueprint:
             **more,
             "pyproject.toml": self._filled("pyproject.toml", alone=alone),
             "README.md": self._filled(f"{self.role}/README.md", alone=alone),
-            f"{self.package}/__init__.py": self._filled("__init__.py"),
+            f"{self.package}/__init__.py": self._filled(
+                "command/__init__.py" if self.role == "command" else "__init__.py"
+            ),
             f"{self.package}/{self.name}.py": self._filled(f"{self.role}/module.py"),
             f"{self.package}/py.typed": "",
             f"tests/test_{self.name}.py": self._filled(f"{self.role}/test.py"),
@@ -133,7 +150,7 @@ class Blueprint:
 
     @property
     def summary(self) -> str:
-        """A description of the template's method."""
+        """A description of what the template does."""
         return _METHODS[self.role][0]
 
     def _filled(self, template: str, *, alone: bool = False) -> str:
@@ -149,8 +166,9 @@ class Blueprint:
             package=self.package,
             class_name=self.class_name,
             public=self.public,
+            target=self.target,
             entry=f'"{self.entry}"' if self.role == "source" else self.entry,
-            check="" if self.role == "source" else _CHECK.format(name=self.name, role=self.role),
+            check=_CHECK.format(name=self.name, role=self.role) if self.role in PARTS else "",
             summary=summary,
             install=f"pip install {self.distribution}" if alone else f"uv pip install CLONE/{self.folder}",
             publishing=_PUBLISHING.format(role=self.role) if alone else "",
@@ -160,31 +178,31 @@ class Blueprint:
 
 
 def blueprint(kind: str, name: str) -> Blueprint:
-    """Return the blueprint of a new part.
+    """Return the blueprint of a new distribution.
 
     Raises
     ------
     InvalidOption
-        If ``name`` is not a valid module name, or is taken by an installed or a first-party part.
+        If ``name`` is not a valid module name, or is taken by what is installed or comes with dpkit.
     UnknownName
         If there is no such kind.
     """
     role = kind.removesuffix("s")
     if role not in ROLES:
-        raise UnknownName(f"there is no kind of part called {kind!r}; `dpkit new` writes {', '.join(ROLES)}")
+        raise UnknownName(f"there is no kind {kind!r}; `dpkit new` writes {', '.join(ROLES)}")
     kind = f"{role}s"
     if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name):
         raise InvalidOption(
-            f"{name!r} cannot name a part; use lower-case letters and digits, starting with a letter, with "
+            f"{name!r} cannot name a {role}; use lower-case letters and digits, starting with a letter, with "
             "single underscores between words, such as mutual_information"
         )
     if keyword.iskeyword(name):
         raise InvalidOption(f"{name!r} is a Python keyword, which cannot name a module; choose another name")
     own = Blueprint(role, name)
-    for ref in resources(kind) if role == "source" else Registry().refs(kind):
+    for ref in Registry().refs(kind) if role in PARTS else resources(kind):
         if ref.name == own.entry:
             raise InvalidOption(f"{ref} is installed already; choose another name, or uninstall it")
-    if name in first_party_names(kind):
+    if name in (OWN if role == "command" else first_party_names(kind)):
         raise InvalidOption(f"{role} {name!r} comes with dpkit; choose another name")
     return own
 

@@ -28,8 +28,9 @@ from dpkit_core.plugins.registry import Registry
 ROOT = Path(__file__).parents[4]
 FOLDERS = sorted(path for path in ROOT.glob("plugins/*/*") if path.is_dir())
 ROLES = [*PARTS]
+EVERY = [*ROLES, "source", "command"]
 # Long, with every kind of character, so that lines and classes show what they do.
-BLUEPRINTS = {role: Blueprint(role, f"long_{role}_name_2") for role in ROLES}
+BLUEPRINTS = {role: Blueprint(role, f"long_{role}_name_2") for role in EVERY}
 
 each_role = pytest.mark.parametrize("role", ROLES)
 
@@ -38,7 +39,7 @@ each_role = pytest.mark.parametrize("role", ROLES)
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with one new distribution of each kind."""
     folder = tmp_path_factory.mktemp("made")
-    for role in ROLES:
+    for role in EVERY:
         write(BLUEPRINTS[role], folder / role)
     return folder
 
@@ -77,8 +78,9 @@ def test_what_new_says_fits_a_terminal(tmp_path: Path) -> None:
 def test_new_code_is_formatted_and_clean_by_the_rules_of_this_repository(made: Path) -> None:
     config = ("--config", ROOT / "pyproject.toml")
     ruff = Path(sys.executable).with_name("ruff")
+    ignores = ("--extend-per-file-ignores", "test_*.py:D,long_command_*.py:PLC0415")
     for command in (
-        (ruff, "check", *config, "--extend-per-file-ignores", "test_*.py:D", made),
+        (ruff, "check", *config, *ignores, made),
         (ruff, "format", "--check", *config, made),
     ):
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -87,7 +89,7 @@ def test_new_code_is_formatted_and_clean_by_the_rules_of_this_repository(made: P
 
 @pytest.mark.slow  # mypy reads numpy first
 def test_new_code_and_its_tests_are_completely_typed(made: Path) -> None:
-    paths = os.pathsep.join(str(made / role) for role in ROLES)
+    paths = os.pathsep.join(str(made / role) for role in EVERY)
     sources = [*made.glob("*/dpkit_*"), *made.glob("*/tests/test_*.py")]
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--config-file", ROOT / "pyproject.toml", *sources],
@@ -198,6 +200,13 @@ def test_the_license_of_a_new_distribution_is_that_of_this_repository(tmp_path: 
 
 def installed(folder: Path, blueprint: Blueprint, monkeypatch: pytest.MonkeyPatch) -> type[Any]:
     """Return the part of a folder as if it had been installed from there."""
+    announce(folder, blueprint, monkeypatch)
+    cls: type[Any] = getattr(importlib.import_module(blueprint.package), blueprint.class_name)
+    return cls
+
+
+def announce(folder: Path, blueprint: Blueprint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a folder on the path, with metadata as if it had been installed from there."""
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
     info = folder / f"{blueprint.package}-0.1.0.dist-info"
     info.mkdir()
@@ -207,11 +216,9 @@ def installed(folder: Path, blueprint: Blueprint, monkeypatch: pytest.MonkeyPatc
         + "\n"
         + (folder / "README.md").read_text()
     )
-    target = f"{blueprint.package}:{blueprint.class_name}"
-    (info / "entry_points.txt").write_text(f"[dpkit.{blueprint.kind}]\n{blueprint.name} = {target}\n")
+    entry = f"{blueprint.name} = {blueprint.target}"
+    (info / "entry_points.txt").write_text(f"[dpkit.{blueprint.kind}]\n{entry}\n")
     monkeypatch.syspath_prepend(folder)
-    cls: type[Any] = getattr(importlib.import_module(blueprint.package), blueprint.class_name)
-    return cls
 
 
 @each_role
@@ -354,16 +361,17 @@ def test_a_distribution_that_cannot_be_completed_leaves_nothing(
 @pytest.mark.parametrize(
     ("kind", "name", "words"),
     [
-        ("scorer", "Covariance", "cannot name a part; use lower-case letters"),
+        ("scorer", "Covariance", "cannot name a scorer; use lower-case letters"),
         ("scorer", "2nd", "starting with a letter"),
         ("scorer", "mutual-information", "single underscores between words"),
         ("scorer", "double__score", "single underscores"),
         ("scorer", "trailing_", "single underscores"),
-        ("scorer", "../up", "cannot name a part"),
-        ("scorer", "", "cannot name a part"),
+        ("scorer", "../up", "cannot name a scorer"),
+        ("scorer", "", "cannot name a scorer"),
         ("selector", "lambda", "is a Python keyword"),
         ("scorer", "kendall", "is installed already"),
-        ("ranker", "own", "no kind of part called 'ranker'"),
+        ("command", "report", "is installed already"),
+        ("ranker", "own", "no kind 'ranker'"),
     ],
 )
 def test_impossible_names_are_refused(tmp_path: Path, kind: str, name: str, words: str) -> None:
@@ -409,7 +417,7 @@ def run_python(*arguments: str, folder: Path) -> str:
     done = subprocess.run(
         [sys.executable, "-m", *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder), "MYPYPATH": str(folder)},
+        env={**os.environ, "PYTHONPATH": str(folder)},
         capture_output=True,
         text=True,
         check=False,
@@ -418,17 +426,10 @@ def run_python(*arguments: str, folder: Path) -> str:
     return done.stdout
 
 
-def test_a_new_source_is_named_by_the_end_of_its_files_and_formatted(source: Path) -> None:
+def test_a_new_source_is_named_by_the_end_of_its_files(source: Path) -> None:
     project = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["name"] == "dpkit-source-bars"
     assert project["entry-points"] == {"dpkit.sources": {".bars": "dpkit_source_bars:open_bars"}}
-    ruff, config = Path(sys.executable).with_name("ruff"), ("--config", ROOT / "pyproject.toml")
-    for command in (
-        (ruff, "check", *config, "--extend-per-file-ignores", "test_*.py:D", source),
-        (ruff, "format", "--check", *config, source),
-    ):
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.slow
@@ -436,15 +437,47 @@ def test_a_new_source_passes_its_own_tests_and_the_kits_attack(source: Path) -> 
     assert "4 passed" in run_python("pytest", "-q", "-p", "no:cacheprovider", folder=source)
 
 
-@pytest.mark.slow  # mypy reads numpy first
-def test_a_new_source_is_completely_typed(source: Path) -> None:
-    config = str(ROOT / "pyproject.toml")
-    run_python("mypy", "--strict", "--config-file", config, "dpkit_source_bars", "tests", folder=source)
-
-
 def test_new_says_of_a_source_what_there_is_to_do_and_of_another_word_what_there_is(tmp_path: Path) -> None:
     printed = new("source", "bars", cwd=tmp_path).stdout
     assert "run its tests" in printed
     assert "dpkit check" not in printed
     assert "is installed already" in new("source", "csv", cwd=tmp_path).output
-    assert "regressor, accountant, source" in new("flavor", "bars", cwd=tmp_path).output
+    assert "accountant, source, command" in new("flavor", "bars", cwd=tmp_path).output
+
+
+# Commands
+
+
+@pytest.fixture
+def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a new command, which counts as installed."""
+    blueprint, folder = Blueprint("command", "dear"), tmp_path / "dear"
+    write(blueprint, folder, alone=True)
+    announce(folder, blueprint, monkeypatch)
+    return folder
+
+
+def test_a_new_command_is_listed_with_its_sentence(added: Path) -> None:
+    printed = CliRunner().invoke(app, ["list", "commands"]).stdout
+    assert "List the RELEASES that spent more than an epsilon" in printed
+
+
+@pytest.mark.slow
+def test_a_new_command_passes_its_own_tests(added: Path) -> None:
+    assert "3 passed" in run_python("pytest", "-q", "-p", "no:cacheprovider", folder=added)
+
+
+def test_in_a_checkout_a_command_joins_the_others(checkout: Path) -> None:
+    done = new("command", "dear", cwd=checkout)
+    assert done.exit_code == 0, done.output
+    assert "Then turn it into your command." in done.output
+    assert "dpkit check" not in done.output
+    assert (checkout / "plugins/commands/dear/dpkit_command_dear/dear.py").is_file()
+    assert '"dpkit-command-dear",' in (checkout / "pyproject.toml").read_text()
+
+
+def test_the_names_of_dpkits_commands_are_taken_where_they_are_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpkit_command_new.scaffold.resources", lambda kind: ())
+    assert "command 'plot' comes with dpkit" in new("command", "plot", cwd=tmp_path).output

@@ -29,7 +29,9 @@ class AboutOptions:
     ] = None
     ledger: Annotated[
         str | None,
-        typer.Option("--ledger", metavar="FILE", help="Also list what this ledger has of the same table."),
+        typer.Option(
+            "--ledger", metavar="FILE", help="Also list this ledger's other runs on the same table."
+        ),
     ] = None
     account: Annotated[
         str | None,

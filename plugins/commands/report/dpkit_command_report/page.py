@@ -273,7 +273,7 @@ def _spent(history: tuple[Ledger, str] | None) -> str:
 
 
 def model_and_intervals(release: Release) -> Shown:
-    """Return what is known of the model: of a line, coefficients and how sure they are in one table."""
+    """Return what is known of the model: for a line, coefficients and their uncertainty in one table."""
     if release.model is None:
         return Shown()
     table = shown(release.model)

@@ -77,7 +77,7 @@ class _Verified:
 
 @attrs.frozen
 class VerificationOptions:
-    """What a release is compared with, besides its own events."""
+    """What a release is compared with, apart from its own events."""
 
     panel: ClassVar[None] = None
     accountant: Annotated[

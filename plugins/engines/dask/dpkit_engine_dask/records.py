@@ -212,7 +212,7 @@ class DaskDataset:
     def total(self, what: Sum[Any], shares: Sequence[Share]) -> Integers:
         """Return the sum of the shares of the parts, which are of the records that were checked."""
         if tuple(records for records, _ in shares) != self.sizes:
-            raise EngineFailed("a part of the table had other records when it was read again")
+            raise EngineFailed("a part of the table had different records when it was read again")
         return total(what, self.records, shares)
 
     def keep(self, make: Callable[[Block], State], /) -> Kept[State]:
@@ -329,7 +329,7 @@ _HELD: dict[tuple[str, str, int], _Held] = {}
 
 def _read_again(part: Part) -> Dataset:
     if isinstance(part, InvalidData):
-        raise EngineFailed("a part of the table cannot be read again, or has other records than before")
+        raise EngineFailed("a part of the table cannot be read again, or has different records than before")
     return part
 
 

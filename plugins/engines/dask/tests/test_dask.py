@@ -484,7 +484,7 @@ def test_a_part_that_changes_is_noticed(engine, folder):
     schema = schema_of()
     with engine.open(folder, schema) as data:
         moved = records.attrs.evolve(data, sizes=(*data.sizes[:-1], data.sizes[-1] + 1))
-        with pytest.raises(EngineFailed, match="other records"):
+        with pytest.raises(EngineFailed, match="different records"):
             moved.sum(records.Sum(len_of, (), bound=1))
 
 

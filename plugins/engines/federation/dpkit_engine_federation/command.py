@@ -129,7 +129,7 @@ def serve(
     with serve_all as (relay, port):
         note(f"listening at port {port} for {', '.join(agreed.parties)}")
         if known:
-            note(f"going on with the run in {journal}; delete the file to begin anew")
+            note(f"resuming the run in {journal}; delete the file to start over")
         while not relay.over(1.0):
             pass
     journal.unlink(missing_ok=True)
@@ -232,7 +232,9 @@ def _require_agreement(terms: Terms, plan: Plan, digest: str | None) -> None:
             )
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise InvalidOption(f"nobody is here to agree; read the terms, and give --agree {terms.digest}")
+        raise InvalidOption(
+            f"there is no terminal to agree at; read the terms, and give --agree {terms.digest}"
+        )
     print(plan, file=sys.stderr)
     note("the public facts that the plan relies on are in [plan.schema] of the terms")
     if not typer.confirm("Do the fingerprints match, and do you agree?", err=True):

@@ -127,7 +127,9 @@ class Participant(Uncopyable):
                     "Nothing is spent"
                 )
             if hashlib.sha256(opened).digest() != keys[other][32:]:
-                raise Declined(f"{other} opened another seed than it had committed to; nothing is spent")
+                raise Declined(
+                    f"{other} revealed a seed other than the one it had committed to; nothing is spent"
+                )
             joint ^= int.from_bytes(opened[_SALT:], "big")
         # Public: who is in the federation knows them, and they protect nothing.
         self.coins = Randomness.from_seed(joint)
@@ -144,7 +146,7 @@ class Participant(Uncopyable):
         came = answer.present if isinstance(answer, Void) else answer
         missing = [other for other in self._members if other not in came]
         if isinstance(answer, Void) or missing:
-            raise Declined(f"{', '.join(missing) or 'somebody'} did not come, or left. Nothing is spent")
+            raise Declined(f"{', '.join(missing) or 'somebody'} did not join, or left. Nothing is spent")
         return answer
 
     def _hello(self, name: str, said: bytes) -> bytes:
@@ -168,7 +170,7 @@ class Participant(Uncopyable):
         try:
             return secret.exchange(X25519PublicKey.from_public_bytes(public))
         except ValueError:  # a point of small order, by which all secrets would be 0
-            raise Declined(f"{other} has sent a key that hides nothing; nothing is spent") from None
+            raise Declined(f"{other} sent a key that hides nothing; nothing is spent") from None
 
     @property
     def members(self) -> tuple[str, ...]:

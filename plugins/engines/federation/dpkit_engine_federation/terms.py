@@ -113,7 +113,7 @@ class Terms:
         """
         document = read_toml(path, "terms", InvalidOption)
         if document.get("format") != FORMAT:
-            raise InvalidOption(f"{path} is not a file of terms; give one that `dpkit federate plan` wrote")
+            raise InvalidOption(f"{path} does not hold terms; give a file that `dpkit federate plan` wrote")
         fields = Fields(document, f"terms {path}", InvalidOption)
         fields.value("format")
         require_version(fields.what, fields.read("format_version", int), FORMAT_VERSION, InvalidOption)

@@ -75,7 +75,7 @@ def words_sum(messages: Sequence[bytes]) -> bytes:
 
 def _sum(messages: Mapping[str, bytes]) -> bytes:
     if len(set(map(len, messages.values()))) > 1:
-        raise NoAnswer("the parties do not send vectors of one length")
+        raise NoAnswer("the parties sent vectors of different lengths")
     return words_sum(list(messages.values()))
 
 

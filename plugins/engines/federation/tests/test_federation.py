@@ -625,7 +625,7 @@ def test_who_cannot_run_sends_nothing_and_nobody_is_charged(monkeypatch: pytest.
         for thread in threads:
             thread.join(60)
         assert type(ends["west"]) is (AgainstPolicy if schema is SCHEMA else InvalidData)
-        assert "west did not come, or left. Nothing is spent" in str(ends["north"])
+        assert "west did not join, or left. Nothing is spent" in str(ends["north"])
         assert set(paying["north"].ledger.statement("table").total) == {0}
 
 
@@ -635,7 +635,7 @@ def test_who_cannot_pay_sends_nothing() -> None:
     assert isinstance(ends["west"], OverBudget)
     assert server.seen == {}
     assert isinstance(ends["north"], Declined)  # before it was charged
-    assert "west did not come" in str(ends["north"])
+    assert "west did not join" in str(ends["north"])
 
 
 # Terms

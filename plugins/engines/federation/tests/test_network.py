@@ -467,7 +467,7 @@ def test_a_party_that_is_killed_is_left_out_and_everybody_is_charged_once(
         north, south, error = at_once(honest(found, "north", made), honest(found, "south", made), killed)
         assert error is None
         # Started again, it is no party of this run, which goes on, or has ended, without it.
-        with pytest.raises(Declined, match=r"has begun a run|did not come"):
+        with pytest.raises(Declined, match=r"has begun a run|did not join"):
             honest(found, "west", made)()
     charged = [len(charges(Ledger.open(str(tmp_path / f"{name}.ledger")))) for name in NAMES]
     assert charged == {NOBODY: [0, 0, 0], OTHERS: [1, 1, 0], ALL: [1, 1, 1]}[ends]

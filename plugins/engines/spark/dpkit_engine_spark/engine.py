@@ -201,7 +201,7 @@ class SparkDataset:
     def total(self, what: Sum[Any], shares: Sequence[tuple[int, Integers]]) -> Integers:
         """Return the sum of the shares of the partitions, which have as many records as were checked."""
         if sum(records for records, _ in shares) != self.records:
-            raise EngineFailed("the table had another number of records when it was read again")
+            raise EngineFailed("the table had a different number of records when it was read again")
         return total(what, self.records, shares)
 
     def keep(self, make: Callable[[Block], State], /) -> Kept[State]:

@@ -128,7 +128,7 @@ class PartOptions:
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Leaves the records to a cluster, which adds up where they are; `dpkit list engines`.",
+            help="Leaves the records to a cluster, which computes sums there; `dpkit list engines`.",
             autocompletion=names_of("engines"),
             show_default="this process",
         ),
@@ -309,7 +309,7 @@ def _request(
     from dpkit_cli.request import Request
 
     if not data and not (dry_run and facts.schema):
-        raise InvalidOption("no table is given; give DATA, or plan without data by --schema and --dry-run")
+        raise InvalidOption("no table is given; give DATA, or plan without data with --schema and --dry-run")
     options = parse_settings(parts.settings or [])
     named = {
         "scorer": parts.scorer,

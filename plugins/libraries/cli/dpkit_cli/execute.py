@@ -88,10 +88,10 @@ def execute(
 
 
 def _ask_whether_to_go_on(plan: Plan) -> None:
-    """Raise ``LikelyWasted`` unless a person says that a plan is to be run of which parts foretell waste."""
+    """Raise ``LikelyWasted`` unless a person confirms a plan that is likely to waste its budget."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise LikelyWasted(f"{'; '.join(plan.waste)}. Nothing is spent. Give --anyway to run it as it is")
-    if not typer.confirm("Parts foretell that the budget is wasted. Spend it anyway?", err=True):
+    if not typer.confirm("The plan warns that the budget is likely to be wasted. Spend it anyway?", err=True):
         raise LikelyWasted("nothing is spent")
 
 

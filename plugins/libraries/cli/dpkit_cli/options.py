@@ -219,7 +219,7 @@ class LedgerOptions:
         str | None,
         typer.Option(
             metavar="ID",
-            help="Identity of the charge, such as the name of a job; a second run with it is declined.",
+            help="Identifies the charge, such as the name of a job; a second run with it is declined.",
             show_default="a new one",
         ),
     ] = None

@@ -48,7 +48,7 @@ def _several(data: Any) -> tuple[Any, ...]:
 
 @attrs.frozen(eq=False)
 class Request:
-    """Public facts, a budget, and where the records are; parts, where somebody names them.
+    """Public facts, a budget, and where the records are; parts, if any are named.
 
     Attributes
     ----------

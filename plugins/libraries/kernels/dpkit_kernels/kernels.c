@@ -11,7 +11,7 @@
 #endif
 
 /* Raised with every change of a signature or a meaning, here and in __init__.py. */
-#define ABI 4
+#define ABI 5
 
 #if defined(_WIN32)
 #define EXPORT __declspec(dllexport)
@@ -702,17 +702,6 @@ FAST static void left_fast(int64_t n, const int32_t *scores, const uint8_t *leav
 }
 #endif
 
-EXPORT void dpkit_left(int64_t n, const int32_t *scores, const uint8_t *leaves, int64_t count, const int32_t *values,
-                       int32_t *left) {
-#ifdef FAST
-    if (ON_A_FAST_PROCESSOR) {
-        left_fast(n, scores, leaves, count, values, left);
-        return;
-    }
-#endif
-    left_by(n, scores, leaves, count, values, left);
-}
-
 /* Adds up values by group, each clipped to a limit. */
 static INLINE void clipped_sums_by(int64_t n, const int32_t *values, int32_t limit, const uint8_t *groups,
                                    int64_t count, int64_t *sums) {
@@ -737,6 +726,70 @@ static INLINE void clipped_sums_by(int64_t n, const int32_t *values, int32_t lim
     }
     for (int64_t group = 0; group < count; group++)
         sums[group] = parts[0][group] + parts[1][group] + parts[2][group] + parts[3][group];
+}
+
+#ifdef FAST
+/* Of few groups, eight sums at a time: whoever is in a group has a mask of ones. */
+FAST static void clipped_sums_fast(int64_t n, const int32_t *values, int32_t limit, const uint8_t *groups,
+                                   int64_t count, int64_t *sums) {
+    enum { SIZE = 1024, LANES = 8, AT_ONCE = 8 };
+    int64_t whole = count > 2 * AT_ONCE || limit > 1 << 23 ? 0 : n - n % LANES;
+    __m256i most = _mm256_set1_epi32(limit), least = _mm256_set1_epi32(-limit);
+    clipped_sums_by(n - whole, values + whole, limit, groups + whole, count, sums);
+    for (int64_t first = 0; first < whole; first += SIZE) {
+        int64_t last = whole - first < SIZE ? whole : first + SIZE;
+        for (int64_t group = 0; group < count; group += AT_ONCE) {
+            __m256i total[AT_ONCE], here[AT_ONCE]; /* a lane adds up 128 numbers, each at most 2^23 */
+            for (int k = 0; k < AT_ONCE; k++) {
+                total[k] = _mm256_setzero_si256();
+                here[k] = _mm256_set1_epi32((int32_t)group + k);
+            }
+            for (int64_t i = first; i < last; i += LANES) {
+                __m256i value = _mm256_loadu_si256((const __m256i *)(values + i));
+                __m256i of = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(groups + i)));
+                value = _mm256_max_epi32(_mm256_min_epi32(value, most), least);
+                for (int k = 0; k < AT_ONCE; k++)
+                    total[k] = _mm256_add_epi32(total[k], _mm256_and_si256(value, _mm256_cmpeq_epi32(of, here[k])));
+            }
+            for (int k = 0; k < AT_ONCE && group + k < count; k++) {
+                int32_t lanes[LANES];
+                _mm256_storeu_si256((__m256i *)lanes, total[k]);
+                for (int lane = 0; lane < LANES; lane++) sums[group + k] += lanes[lane];
+            }
+        }
+    }
+}
+#endif
+
+EXPORT void dpkit_clipped_sums(int64_t n, const int32_t *values, int64_t limit, const uint8_t *groups, int64_t count,
+                               int64_t *sums) {
+#ifdef FAST
+    if (ON_A_FAST_PROCESSOR) {
+        clipped_sums_fast(n, values, (int32_t)limit, groups, count, sums);
+        return;
+    }
+#endif
+    clipped_sums_by(n, values, (int32_t)limit, groups, count, sums);
+}
+
+/* One step of boosting in one pass: what is left after the values of the leaves in the last tree, the leaf of each
+ * record in the next one, and the sums there of what is left. A tile of records stays in the cache. */
+static INLINE void boosted_by(int64_t n, int64_t stride, const uint8_t *codes, int64_t depth, const int64_t *features,
+                              const int64_t *cuts, const int32_t *scores, const uint8_t *leaves, const int32_t *values,
+                              int32_t limit, int32_t *left, uint8_t *next, int64_t *sums,
+                              void (*less)(int64_t, const int32_t *, const uint8_t *, int64_t, const int32_t *,
+                                           int32_t *),
+                              void (*added)(int64_t, const int32_t *, int32_t, const uint8_t *, int64_t, int64_t *)) {
+    enum { SIZE = 4096 };
+    int64_t some[256], count = INT64_C(1) << depth;
+    for (int64_t leaf = 0; leaf < count; leaf++) sums[leaf] = 0;
+    for (int64_t first = 0; first < n; first += SIZE) {
+        int64_t size = n - first < SIZE ? n - first : SIZE;
+        less(size, scores + first, leaves + first, count, values, left + first);
+        leaves_by(size, stride, codes + first, depth, features, cuts, next + first);
+        added(size, left + first, limit, next + first, count, some);
+        for (int64_t leaf = 0; leaf < count; leaf++) sums[leaf] += some[leaf];
+    }
 }
 
 /* Scores after the values of the leaves in one tree. */
@@ -830,6 +883,28 @@ EXPORT void dpkit_gradient(int64_t n, int64_t columns, int64_t stride, const int
     gradient_by(n, columns, stride, rows, targets, weights, unit, scale, limit, gradient, products_by);
 }
 
+#ifdef FAST
+FAST static void boosted_fast(int64_t n, int64_t stride, const uint8_t *codes, int64_t depth, const int64_t *features,
+                              const int64_t *cuts, const int32_t *scores, const uint8_t *leaves, const int32_t *values,
+                              int32_t limit, int32_t *left, uint8_t *next, int64_t *sums) {
+    boosted_by(n, stride, codes, depth, features, cuts, scores, leaves, values, limit, left, next, sums, left_fast,
+               clipped_sums_fast);
+}
+#endif
+
+EXPORT void dpkit_boosted(int64_t n, int64_t stride, const uint8_t *codes, int64_t depth, const int64_t *features,
+                          const int64_t *cuts, const int32_t *scores, const uint8_t *leaves, const int32_t *values,
+                          int64_t limit, int32_t *left, uint8_t *next, int64_t *sums) {
+#ifdef FAST
+    if (ON_A_FAST_PROCESSOR) {
+        boosted_fast(n, stride, codes, depth, features, cuts, scores, leaves, values, (int32_t)limit, left, next, sums);
+        return;
+    }
+#endif
+    boosted_by(n, stride, codes, depth, features, cuts, scores, leaves, values, (int32_t)limit, left, next, sums,
+               left_by, clipped_sums_by);
+}
+
 CHOOSE(leaves,
        (int64_t n, int64_t stride, const uint8_t *codes, int64_t depth, const int64_t *features, const int64_t *cuts,
         uint8_t *leaves),
@@ -838,9 +913,6 @@ CHOOSE(complete,
        (int64_t n, int64_t stride, const uint8_t *codes, int64_t depth, const int64_t *features, const int64_t *cuts,
         uint8_t *leaves),
        (n, stride, codes, depth, features, cuts, leaves))
-CHOOSE(clipped_sums,
-       (int64_t n, const int32_t *values, int64_t limit, const uint8_t *groups, int64_t count, int64_t *sums),
-       (n, values, (int32_t)limit, groups, count, sums))
 CHOOSE(moved, (int64_t n, const double *scores, const uint8_t *leaves, const double *values, double *moved),
        (n, scores, leaves, values, moved))
 CHOOSE(differences,

@@ -21,6 +21,13 @@ def _dense(array: npt.NDArray[Any], kind: type[np.generic]) -> npt.NDArray[Any]:
     return np.ascontiguousarray(array, kind)
 
 
+def _require_as_long(first: npt.NDArray[Any], *others: npt.NDArray[Any]) -> None:
+    """Raise unless arrays have as many numbers each, one for each record: beyond, a kernel would read on."""
+    if any(other.shape != first.shape for other in others):
+        sizes = ", ".join(str(each.size) for each in (first, *others))
+        raise ValueError(f"arrays have {sizes} numbers; all must have one for each record")
+
+
 def gradient(
     rows: npt.NDArray[np.int16],
     targets: npt.NDArray[np.float64],
@@ -84,14 +91,46 @@ def leaves(
     return result
 
 
-def left(
-    scores: npt.NDArray[np.int32], values: npt.NDArray[np.int32], leaves: Leaves
-) -> npt.NDArray[np.int32]:
-    """Return scores less the values of their leaves."""
-    scores, leaves, values = _dense(scores, np.int32), _dense(leaves, np.uint8), _dense(values, np.int32)
-    result = np.empty(scores.size, np.int32)
-    call("dpkit_left", scores.size, scores, leaves, values.size, values, result)
-    return result
+def boosted(
+    codes: Leaves,
+    features: npt.NDArray[np.intp],
+    cuts: npt.NDArray[np.intp],
+    *,
+    scores: npt.NDArray[np.int32],
+    leaves: Leaves,
+    values: npt.NDArray[Any],
+    limit: int,
+) -> tuple[npt.NDArray[np.int32], Leaves, npt.NDArray[np.int64]]:
+    """Return what is left after the last tree, the leaf of each record in the next, and sums there.
+
+    Parameters
+    ----------
+    codes
+        A row for each feature, a column for each record.
+    features, cuts
+        Of the next tree, which is oblivious and at most 8 deep.
+    scores
+        Whole numbers; what is left is these less the values of their leaves in the last tree.
+    leaves
+        In the last tree.
+    values
+        Of its leaves: whole numbers, as many as the next tree has leaves.
+    limit
+        To which what is left is clipped before it is added up.
+    """
+    records, depth = codes.shape[1], len(features)
+    codes, scores, leaves = _dense(codes, np.uint8), _dense(scores, np.int32), _dense(leaves, np.uint8)
+    values = _dense(values, np.int32)
+    _require_as_long(leaves, codes[0], scores)
+    if values.shape != (2**depth,):
+        raise ValueError(f"there are {values.size} values of {2**depth} leaves")
+    asked, above = _dense(features, np.int64), _dense(cuts, np.int64)
+    left, now, sums = np.empty(records, np.int32), np.empty(records, np.uint8), np.empty(2**depth, np.int64)
+    call(
+        "dpkit_boosted",
+        records, codes.strides[0], codes, depth, asked, above, scores, leaves, values, limit, left, now, sums,
+    )  # fmt: skip
+    return left, now, sums
 
 
 def clipped_sums(
@@ -99,6 +138,7 @@ def clipped_sums(
 ) -> npt.NDArray[np.int64]:
     """Return the sums of values, clipped to a limit, in each of at most 256 groups."""
     values, groups = _dense(values, np.int32), _dense(groups, np.uint8)
+    _require_as_long(values, groups)
     result = np.empty(count, np.int64)
     call("dpkit_clipped_sums", values.size, values, limit, groups, count, result)
     return result
@@ -107,6 +147,7 @@ def clipped_sums(
 def moved(scores: Floats, values: Floats, leaves: Leaves) -> Floats:
     """Return scores plus the values of their leaves."""
     scores, leaves, values = _dense(scores, np.float64), _dense(leaves, np.uint8), _dense(values, np.float64)
+    _require_as_long(scores, leaves)
     result = np.empty(scores.size)
     call("dpkit_moved", scores.size, scores, leaves, values, result)
     return result
@@ -115,6 +156,7 @@ def moved(scores: Floats, values: Floats, leaves: Leaves) -> Floats:
 def differences(of: Floats, less: Floats, *, factor: float, limit: int) -> npt.NDArray[np.int32]:
     """Return finite differences times a factor, clipped to a limit below 2^31 and truncated."""
     of, less = _dense(of, np.float64), _dense(less, np.float64)
+    _require_as_long(of, less)
     result = np.empty(of.size, np.int32)
     call("dpkit_differences", of.size, of, less, factor, float(limit), result)
     return result

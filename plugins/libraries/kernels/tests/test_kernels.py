@@ -113,6 +113,41 @@ def test_inversions_are_counted_on_every_level_of_the_tree(size):
     assert counts.tolist() == [expected, -expected]
 
 
+@needs_kernels
+def test_arrays_of_several_lengths_are_refused():
+    few, many, leaves = np.zeros(4), np.zeros(5), np.zeros(4, np.uint8)
+    for call in (
+        lambda: trees.moved(many, few, leaves),
+        lambda: trees.differences(few, many, factor=1.0, limit=1),
+        lambda: trees.clipped_sums(np.zeros(5, np.int32), 1, leaves, 1),
+        lambda: boosted(scores=np.zeros(5, np.int32), leaves=leaves),
+        lambda: boosted(scores=np.zeros(4, np.int32), leaves=np.zeros(5, np.uint8)),
+    ):
+        with pytest.raises(ValueError, match="one for each record"):
+            call()
+    with pytest.raises(ValueError, match="there are 2 values of 4 leaves"):
+        boosted(scores=np.zeros(4, np.int32), leaves=leaves, splits=2)
+
+
+def boosted(*, splits=1, **arrays):
+    asked = np.zeros(splits, np.intp)
+    return trees.boosted(np.zeros((1, 4), np.uint8), asked, asked, values=np.zeros(2), limit=1, **arrays)
+
+
+@needs_kernels
+@pytest.mark.parametrize("limit", [2**15, 2**23, 2**23 + 1, 2**31 - 1])
+@pytest.mark.parametrize(
+    ("groups", "size"), [(1, 1), (8, 7), (9, 3000), (16, 1024), (17, 1025), (256, 8192)]
+)
+def test_sums_of_clipped_values_are_exact_at_the_limits(limit, groups, size):
+    rng = np.random.default_rng(size)
+    values = rng.choice([-(2**31), -limit, -1, 0, 1, limit, 2**31 - 1], size).astype(np.int32)
+    of = rng.integers(0, groups, size).astype(np.uint8)
+    clipped = np.clip(values.astype(int), -limit, limit)
+    expected = [int(clipped[of == group].sum()) for group in range(groups)]
+    assert trees.clipped_sums(values, limit, of, groups).tolist() == expected
+
+
 # Building
 
 

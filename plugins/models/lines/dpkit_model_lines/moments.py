@@ -49,15 +49,15 @@ class NoisyMoments:
     def __attrs_post_init__(self) -> None:
         check_numbers(*(self.spread or ()), self.spread_deviation or 0.0)
         if (self.spread is None) != (self.spread_deviation is None):
-            raise ValueError("a spread has a deviation of its noise, and no other has one")
+            raise ValueError("give a spread and the deviation of its noise together")
         if self.spread is not None and self.spread_deviation is not None:
             check_positive(self.spread_deviation)
             if self.size * (self.size - 1) // 2 != len(self.spread):
-                raise ValueError(f"{len(self.spread)} numbers are no triangle of the spread")
+                raise ValueError(f"{len(self.spread)} numbers do not make a triangle of the spread")
         check_numbers(*self.triangle, self.deviation, self.feature_scale, self.label_center, self.label_scale)
         check_positive(self.deviation, self.feature_scale, self.label_scale)
         if self.size * (self.size + 1) // 2 != len(self.triangle):
-            raise ValueError(f"{len(self.triangle)} numbers are no triangle")
+            raise ValueError(f"{len(self.triangle)} numbers do not make a triangle")
 
     @property
     def size(self) -> int:

@@ -198,26 +198,19 @@ def feature_weights(features: Sequence[Feature]) -> Vector:
     return np.array(shared, dtype=np.float64) ** -0.5
 
 
-def leaves_of(codes: Codes, trees: Trees) -> npt.NDArray[np.uint8]:
-    """Return the leaf of each record in each tree, shape (T, n), one byte each.
-
-    Parameters
-    ----------
-    codes
-        Codes of the records, d x n.
-    trees
-        Trees whose features are rows of ``codes``.
-    """
-    found = np.empty((len(trees), codes.shape[1]), dtype=np.uint8)
-    for block, start in _blocks(codes):
-        for t in range(len(trees)):
-            found[t, start : start + block.shape[1]] = _leaves(block, trees, t)
-    return found
-
-
 def leaves_of_tree(codes: Codes, trees: Trees, t: int) -> npt.NDArray[np.uint8]:
-    """Return the leaf of each record in tree ``t``, shape (n,), for trees grown one by one."""
-    return _leaves(codes, trees, t)
+    """Return the leaf of each record in tree ``t``, shape (n,); the features are rows of ``codes``."""
+    # Python's integers take the type of the codes in a comparison; NumPy's would widen every code.
+    features, cuts = trees.features[t].tolist(), trees.cuts[t].tolist()
+    if dpkit_kernels.COMPILED and codes.dtype == np.uint8:
+        return kernels.leaves(codes, trees.depth, features, cuts, oblivious=trees.oblivious)
+    if not trees.oblivious:
+        return _below(codes, features, cuts, 0, trees.depth - 1)
+    leaf = np.zeros(codes.shape[1], dtype=np.uint8)
+    for feature, cut in zip(features, cuts, strict=True):
+        leaf += leaf
+        leaf |= (codes[feature] > cut).view(np.uint8)
+    return leaf
 
 
 def add_trees(codes: Codes, trees: Trees, values: Matrix, *, start: float = 0.0) -> Vector:
@@ -240,7 +233,7 @@ def add_trees(codes: Codes, trees: Trees, values: Matrix, *, start: float = 0.0)
     for block, first in _blocks(codes):
         part = np.full(block.shape[1], float(start))
         for t in range(len(trees)):
-            part += values[t].take(_leaves(block, trees, t))
+            part += values[t].take(leaves_of_tree(block, trees, t))
         total[first : first + part.size] = part
     return total
 
@@ -278,20 +271,6 @@ def _signs(depth: int) -> Matrix:
 def _blocks(codes: Codes) -> Iterator[tuple[Codes, int]]:
     for start in range(0, codes.shape[1], _BLOCK):
         yield codes[:, start : start + _BLOCK], start
-
-
-def _leaves(codes: Codes, trees: Trees, t: int) -> npt.NDArray[np.uint8]:
-    # Python's integers take the type of the codes in a comparison; NumPy's would widen every code.
-    features, cuts = trees.features[t].tolist(), trees.cuts[t].tolist()
-    if dpkit_kernels.COMPILED and codes.dtype == np.uint8:
-        return kernels.leaves(codes, trees.depth, features, cuts, oblivious=trees.oblivious)
-    if not trees.oblivious:
-        return _below(codes, features, cuts, 0, trees.depth - 1)
-    leaf = np.zeros(codes.shape[1], dtype=np.uint8)
-    for feature, cut in zip(features, cuts, strict=True):
-        leaf += leaf
-        leaf |= (codes[feature] > cut).view(np.uint8)
-    return leaf
 
 
 def _below(codes: Codes, features: list[int], cuts: list[int], split: int, bit: int) -> npt.NDArray[np.uint8]:

@@ -16,7 +16,6 @@ from dpkit_model_trees.drawing import (
     add_trees,
     code,
     draw_trees,
-    leaves_of,
     leaves_of_tree,
     level_contrasts,
     split_contrasts,
@@ -83,8 +82,7 @@ def test_records_fall_where_a_loop_over_questions_takes_them(oblivious, depth, c
         [slow_leaf(record, trees.features[t], trees.cuts[t], depth, oblivious) for record in codes.T]
         for t in range(len(trees))
     ]
-    assert leaves_of(codes, trees).tolist() == expected
-    assert leaves_of_tree(codes, trees, 3).tolist() == expected[3]
+    assert [leaves_of_tree(codes, trees, t).tolist() for t in range(7)] == expected
     values = rng.integers(-9, 9, (7, 2**depth)).astype(float)
     sums = [sum(values[t, expected[t][i]] for t in range(7)) + 0.5 for i in range(len(X))]
     assert add_trees(codes, trees, values, start=0.5).tolist() == sums
@@ -94,8 +92,7 @@ def test_long_tables_are_cut_into_blocks_that_join():
     rng = np.random.default_rng(1)
     codes = rng.integers(0, 256, (3, 70_001)).astype(np.uint8)
     trees = draw_trees(rng, 2, 3, [254] * 3, oblivious=False)
-    found = leaves_of(codes, trees)
-    assert found[1].tolist() == leaves_of_tree(codes, trees, 1).tolist()
+    found = [leaves_of_tree(codes, trees, t) for t in range(2)]
     values = rng.integers(-9, 9, (2, 8)).astype(float)
     assert add_trees(codes, trees, values).tolist() == (values[0][found[0]] + values[1][found[1]]).tolist()
 

@@ -298,58 +298,68 @@ class BoostedTreesRegressor:
             return Refusal(next(iter(MISSED_TARGET)))
         columns = known_columns(data, settings, meter)
         start = released_start(data, *found, settings, meter)
-        target = start.target
         columns = with_shares(columns, data.features, start.shares, start.shares_noise)
-        line, slopes = None, None
-        if settings.line_share:
-            line, slopes = fitted_line(data, columns, start, settings=settings, meter=meter)
-        errors = functools.partial(_errors, start=start, line=line, columns=columns)
-        learning = _kept(data, columns, errors)
-        objective = OBJECTIVES[settings.loss](learning, start, settings, meter)
-        rule = settings.rule(start.records * objective.signal / meter.inflation)
-        trees, values = grow(
+        return _sum_of_trees(data, columns, start, settings, meter)
+
+
+def _sum_of_trees(
+    data: AnyDataset,
+    columns: Sequence[KnownColumn],
+    start: Start,
+    settings: BoostedTreesSettings,
+    meter: Meter,
+) -> TreesModel:
+    """Return the line, if there is one, and the trees that learn what it leaves."""
+    line, slopes = None, None
+    if settings.line_share:
+        line, slopes = fitted_line(data, columns, start, settings=settings, meter=meter)
+    errors = functools.partial(_errors, start=start, line=line, columns=columns)
+    learning = _kept(data, columns, errors)
+    objective = OBJECTIVES[settings.loss](learning, start, settings, meter)
+    rule = settings.rule(start.records * objective.signal / meter.inflation)
+    trees, values = grow(
+        learning,
+        objective.loss,
+        columns,
+        weights=feature_weights(data.features),
+        records=start.records,
+        rule=rule,
+        curvature=objective.curvature,
+        settings=settings,
+        meter=meter,
+    )
+    unit = objective.unit
+    if settings.loss == "squared":
+        unit *= released_factor(
             learning,
-            objective.loss,
+            trees,
+            values,
             columns,
-            weights=feature_weights(data.features),
-            records=start.records,
-            rule=rule,
-            curvature=objective.curvature,
+            clip=unit / start.target.width,
             settings=settings,
             meter=meter,
         )
-        unit = objective.unit
-        if settings.loss == "squared":
-            unit *= released_factor(
-                learning,
-                trees,
-                values,
-                columns,
-                clip=unit / target.width,
-                settings=settings,
-                meter=meter,
-            )
-        return TreesModel(
-            data.names,
-            "oblivious",
-            _splits(trees, columns),
-            unit * values,
-            initial=0.0 if line is not None else objective.initial,
-            link=objective.link,
-            linear=line,
-            bounds=None if objective.link == "logistic" else target.interval,
-            noise=_noise(
-                data,
-                rule,
-                settings,
-                records=start.records,
-                curvature=objective.curvature,
-                unit=unit,
-                slopes=slopes,
-                shares=[column.share for column in columns] if settings.categorical else (),
-                inflation=meter.inflation,
-            ),
-        )
+    return TreesModel(
+        data.names,
+        "oblivious",
+        _splits(trees, columns),
+        unit * values,
+        initial=0.0 if line is not None else objective.initial,
+        link=objective.link,
+        linear=line,
+        bounds=None if objective.link == "logistic" else start.target.interval,
+        noise=_noise(
+            data,
+            rule,
+            settings,
+            records=start.records,
+            curvature=objective.curvature,
+            unit=unit,
+            slopes=slopes,
+            shares=[column.share for column in columns] if settings.categorical else (),
+            inflation=meter.inflation,
+        ),
+    )
 
 
 def _classifier(data: AnyDataset, settings: BoostedTreesSettings, meter: Meter) -> ClassTreesModel:

@@ -51,7 +51,7 @@ def grow(
     leaf_sums = Sum(functools.partial(Learning.leaf_sums, loss=loss, leaves=leaves), shape, bound=STEPS)
     values, grown = np.empty((settings.trees, *shape)), []
     learning.change(functools.partial(Learning.begun, loss=loss))
-    value = None
+    value = np.zeros(shape)
     for first in range(0, settings.trees, RENEWED_EVERY):
         count = min(RENEWED_EVERY, settings.trees - first)
         trees = draw_trees(meter.coins, count, rule.depth, sizes, weights=usefulness.weights)

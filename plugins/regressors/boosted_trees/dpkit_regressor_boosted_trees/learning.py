@@ -49,13 +49,16 @@ class Learning:
     scores
         By which the loss knows what has been learned; one for each record, or a row of them for each class.
     leaf
-        In the present tree.
+        In the present tree; before the first, 0.
+    sums
+        Of clipped residuals in each leaf, over all of these records, where they were added up on the way.
     """
 
     codes: Codes
     targets: Vector
     scores: Scores = NO_SCORES
     leaf: npt.NDArray[np.uint8] = NO_LEAF
+    sums: Integers | None = None
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -71,15 +74,28 @@ class Learning:
     def begun(self, loss: Loss) -> Learning:
         """Return the state before the first tree under a loss."""
         targets, scores = loss.begin(self.targets)
-        return Learning(self.codes, targets, scores)
+        return Learning(self.codes, targets, scores, np.zeros(len(self), np.uint8))
 
-    def stepped(self, loss: Loss, last: Matrix | None, trees: Trees, t: int) -> Learning:
-        """Return the state in the leaves of tree ``t``, after the values of those of the last, if any."""
-        scores = self.scores if last is None else loss.moved(self.scores, last, self.leaf)
+    def stepped(self, loss: Loss, last: Matrix, trees: Trees, t: int) -> Learning:
+        """Return the state in the leaves of tree ``t``, after the values of those of the last."""
+        if dpkit_kernels.COMPILED and self.scores.dtype == np.int32:  # which are residuals: all in one pass
+            scores, leaf, sums = kernels.boosted(
+                self.codes,
+                trees.features[t],
+                trees.cuts[t],
+                scores=self.scores,
+                leaves=self.leaf,
+                values=last,
+                limit=STEPS,
+            )
+            return Learning(self.codes, self.targets, scores, leaf, sums)
+        scores = loss.moved(self.scores, last, self.leaf)
         return Learning(self.codes, self.targets, scores, leaves_of_tree(self.codes, trees, t))
 
     def leaf_sums(self, loss: Loss, leaves: int) -> Integers:
         """Return the sums of clipped residuals in each leaf, in steps; leaves x K for K classes."""
+        if self.sums is not None:
+            return self.sums
         residuals = loss.residuals(self.targets, self.scores).astype(np.int32, copy=False)
         if residuals.ndim == 1:
             return _clipped_sums(residuals, STEPS, self.leaf, leaves)

@@ -25,7 +25,6 @@ from dpkit_regressor_boosted_trees.factor import _products, released_factor
 from dpkit_regressor_boosted_trees.histograms import released_clip, surely_beyond
 from dpkit_regressor_boosted_trees.learning import Learning
 from dpkit_regressor_boosted_trees.line import ROW_UNITS, Descending, averaged_noise
-from dpkit_regressor_boosted_trees.losses import squared
 from dpkit_regressor_boosted_trees.losses.logistic import LogisticLoss
 from dpkit_regressor_boosted_trees.losses.poisson import PoissonLoss
 from dpkit_regressor_boosted_trees.losses.softmax import SoftmaxLoss
@@ -915,7 +914,6 @@ def test_leaves_add_up_what_is_left_after_the_last_tree(
     with pytest.MonkeyPatch.context() as patch:
         if not compiled:
             patch.setattr(learning, "_clipped_sums", learning._clipped_sums_in_numpy)
-            patch.setattr(squared, "_left", squared._left_in_numpy)
             patch.setattr(dpkit_kernels, "COMPILED", False)  # for the leaves
         loss = SquaredLoss(1.0)
         state = Learning(codes, np.zeros(n), scores, leaf).stepped(loss, last, trees, 0)

@@ -3,7 +3,8 @@
 What is claimed for an event on a Poisson sample of rate q rests on two facts: a record is in the sample with
 probability q, whatever its values, its place and the other records; and the coins of two events are
 independent. Neither can be seen through noise, so the noise is taken away: the meter's answers hold no data,
-and what a fit asks noise for is a function of the sample alone.
+and what a fit asks noise for is a function of the sample alone. Whole-number noise that a part draws and adds
+itself keeps what it is added to.
 
 Then let P be the law of what is asked on a table and P' that on the table with one more record. Whether the
 record is in decides between two laws, and if it is not in, the law is P (Balle, Barthe and Gaboardi 2018,
@@ -124,10 +125,11 @@ def _own_samples(case: RegressorCase) -> bool:
 
 @attrs.define(eq=False)
 class _Block:
-    """What was asked in one mechanism on samples of such rates."""
+    """What was asked in one mechanism on samples of such rates, and how much noise hides what is not seen."""
 
     rates: tuple[float, ...]
     asked: list[_Outcome] = attrs.field(factory=list)
+    unmet: int = 0
 
     def outcomes(self) -> list[tuple[float, tuple[_Outcome, ...]]]:
         """Return rate and outcome of each event, where they can be told apart; else of all together."""
@@ -154,7 +156,12 @@ class _Tape:
         if self.unseen:
             rates = [rate for block in self.blocks for rate in block.rates]
             return [(_together(rates), (self.released, *(tuple(block.asked) for block in self.blocks)))]
-        return [found for block in self.blocks for found in block.outcomes()]
+        return self.apart()
+
+    def apart(self) -> _Outcomes:
+        """Return rate and outcome of each event; none where an answer holds data that is not seen."""
+        hidden = any(block.unmet for block in self.blocks)
+        return [] if hidden else [found for block in self.blocks for found in block.outcomes()]
 
 
 def _together(rates: Sequence[float]) -> float:
@@ -214,7 +221,7 @@ class _Suspect:
         The commonest outcome of each, or any other, makes a table of four, whose law is hypergeometric where
         they are independent (Fisher's exact test, which has the stated level).
         """
-        rows = [self._run(0, seed).outcomes() for seed in range(3 * runs, 4 * runs)]
+        rows = [self._run(0, seed).apart() for seed in range(3 * runs, 4 * runs)]
         events = min(map(len, rows))
         pairs = {(0, 1), (events - 2, events - 1), (0, events - 1)} if events > 1 else set()
         for i, j in sorted(pairs):
@@ -374,14 +381,53 @@ class _Quiet(QuickSampler):
         return self.blind.gaussian_on_grid(np.zeros(np.shape(value)), **options)
 
     def discrete_laplace(self, scale: Any, size: Any = ()) -> Any:
-        """Return no noise: what the part adds it to is seen by what it releases."""
-        self.tape.unseen = True
-        return np.zeros(size, dtype=np.int64)
+        """Return noise that keeps what it is added to; the rest is seen by what is released."""
+        return self._kept(self.blind.discrete_laplace(scale, size))
 
     def discrete_gaussian(self, sigma: Any, size: Any = ()) -> Any:
-        """Return no noise: what the part adds it to is seen by what it releases."""
+        """Return noise that keeps what it is added to; the rest is seen by what is released."""
+        return self._kept(self.blind.discrete_gaussian(sigma, size))
+
+    def _kept(self, noise: Any) -> Any:
         self.tape.unseen = True
-        return np.zeros(size, dtype=np.int64)
+        self.block.unmet += np.size(noise)
+        return _noise(noise, self.block)
+
+
+class _Noise(np.ndarray[Any, Any]):
+    """Noise that keeps what it is added to and takes its place, so that no data is in the sum."""
+
+    block: _Block | None
+
+    def __array_finalize__(self, origin: Any) -> None:
+        """Belong to the same mechanism after slices and changes of shape."""
+        self.block = getattr(origin, "block", None)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """Return noise; of a sum with anything else, plain noise."""
+        block = self.block
+        hidden = [one for one in inputs if not isinstance(one, _Noise)]
+        adds = method == "__call__" and ufunc in {np.add, np.subtract} and bool(hidden)
+        operands = [
+            one.view(np.ndarray) if isinstance(one, _Noise) else np.zeros_like(one) if adds else one
+            for one in inputs
+        ]
+        if out := options.get("out"):
+            options["out"] = tuple(one.view(np.ndarray) for one in out)
+        result = getattr(ufunc, method)(*operands, **options)
+        if block is None or result is None:
+            return result
+        if adds:
+            block.asked += map(_plain, hidden)
+            block.unmet -= self.size
+            return result
+        return _noise(result, block)
+
+
+def _noise(values: Any, block: _Block) -> Any:
+    noise = np.asarray(values).view(_Noise)
+    noise.block = block
+    return noise
 
 
 def _plain(value: Any) -> _Outcome:

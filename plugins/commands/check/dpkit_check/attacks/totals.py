@@ -132,10 +132,6 @@ def check_other_relations_are_refused(make: Factory[Accountant], trial: Trial) -
     return Evidence("both directions", 2 * len(events(Neighboring.REPLACE_ONE)))
 
 
-def _curves(total: Accountant) -> tuple[list[float], list[float]]:
-    return [total.epsilon(delta) for delta in (0.0, *DELTAS)], [total.delta(epsilon) for epsilon in EPSILONS]
-
-
 @attack("composition", kinds=("accountant",))
 def check_repetition_is_a_loop(make: Factory[Accountant], trial: Trial) -> Evidence:
     """``Repeated(event, 5)``, ``compose(event, 5)``, a ``Sequence`` of five and a loop give the same total.
@@ -432,11 +428,3 @@ def _supported(make: Factory[Accountant]) -> Iterator[tuple[Accountant, Event]]:
         for event in events(neighboring):
             if accountant.supports(event):
                 yield accountant, event
-
-
-def _falls(values: list[float]) -> bool:
-    return all(_at_least(a, b) for a, b in itertools.pairwise(values))
-
-
-def _at_least(a: float, b: float) -> bool:
-    return a >= b * (1 - TOLERANCE) - 1e-15

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -61,7 +62,10 @@ FIT_BUDGETS = ((Budget(1.0, 1e-6), (2, 3, 8, 20)), (Budget(6.0, 0.1), (300,)))
 PERSON_BUDGETS = (Budget(6.0, 0.1), Budget(40.0, 0.1))
 
 # A fit that asks the meter more often than this is run less often, down to a fifth: it takes so long.
-EASY_DRAWS = 25
+EASY_DRAWS = 9
+
+# Where there are so many other values of options, each is tried with bounds or without them, by turns.
+MANY_OPTIONS = 8
 
 # Features that were selected, of a schema whose bounds all differ: which, and in which order, is not planned.
 _SELECTED = ((1,), (3, 1))
@@ -116,6 +120,11 @@ class RegressorCase:
             f"accountant {type(request.accountant).__name__}, epsilon {request.budget.epsilon:g}, delta "
             f"{request.budget.delta:g}, {request.neighboring.value}{batches}"
         )
+
+    @property
+    def slow(self) -> bool:
+        """Whether not even half of all runs are made: of several schemas, one has to do."""
+        return not self.affordable(2)
 
     def affordable(self, runs: int) -> int:
         """Return how many of ``runs`` to make, by how often a fit asks the meter."""
@@ -347,32 +356,47 @@ def _bounded_elsewhere(neighboring: Neighboring) -> list[Schema]:
 def every_regression(make: Factory[Regressor]) -> Iterator[RegressorCase]:
     """Yield a plan for every schema of the kit and its corners, for few and many columns, and each option."""
     found = False
-    budget, _ = FIT_BUDGETS[1]
-    for place, one in enumerate(each_variant(make)):
-        for neighboring in Neighboring if not place else tuple(Neighboring)[place % 2 :][:1]:
-            worlds = [schemas(neighboring)[name] for name in ("bounded", "unbounded")]
-            common = [] if place else [*worlds, schemas(neighboring)["categorical"]]
-            if not place:
-                common += _first_served(one, budget, neighboring)
-                worlds = [*common, *lattice(neighboring).values(), box(20, neighboring)]
-                worlds += [classified(neighboring)["five classes"]] if takes_classes(one()) else []
-            for schema in worlds:
-                if len(schema.features) > 20:
-                    continue
-                case = served(one, schema, budget)
-                if isinstance(case, RegressorCase):
-                    found = True
-                    yield attrs.evolve(case, sizes=(5, 20), often=schema in common)
-            for columns in _SELECTED if not place else ():
-                case = served(one, schemas(neighboring)["bounded"], budget, k=len(columns))
-                if isinstance(case, RegressorCase):
-                    yield attrs.evolve(case, sizes=(5, 20), columns=columns)
+    for case in itertools.chain(_by_default(make), _by_option(make)):
+        found = True
+        yield case
     for neighboring in Neighboring:
-        case = served(make, two_categories(neighboring), budget)
-        if isinstance(case, RegressorCase):
-            yield attrs.evolve(case, sizes=(5, 20))
+        last = served(make, two_categories(neighboring), FIT_BUDGETS[1][0])
+        if isinstance(last, RegressorCase):
+            yield attrs.evolve(last, sizes=(5, 20))
     if not found:
         raise NotApplicable("the regressor rejects every request of the kit as unsuitable")
+
+
+def _by_default(make: Factory[Regressor]) -> Iterator[RegressorCase]:
+    """Yield what is planned for every schema, and for some of the features."""
+    budget, _ = FIT_BUDGETS[1]
+    for neighboring in Neighboring:
+        common = [*schemas(neighboring).values(), *_first_served(make, budget, neighboring)]
+        corners = [schema for schema in lattice(neighboring).values() if len(schema.features) <= 20]
+        classes = [classified(neighboring)["five classes"]] if takes_classes(make()) else []
+        for schema in (*common, *corners, box(20, neighboring), *classes):
+            case = served(make, schema, budget)
+            if isinstance(case, RegressorCase):
+                yield attrs.evolve(case, sizes=(5, 20), often=schema in common)
+        for columns in _SELECTED:
+            case = served(make, schemas(neighboring)["bounded"], budget, k=len(columns))
+            if isinstance(case, RegressorCase):
+                yield attrs.evolve(case, sizes=(5, 20), columns=columns)
+
+
+def _by_option(make: Factory[Regressor]) -> Iterator[RegressorCase]:
+    """Yield what is planned with another value of one option: under each relation by turns."""
+    _, *others = each_variant(make)
+    many = len(others) >= MANY_OPTIONS
+    for place, one in enumerate(others, 1):
+        known = schemas(tuple(Neighboring)[place % 2])
+        names = ("bounded", "unbounded") if not many or place // 2 % 2 else ("unbounded", "bounded")
+        for name in names:
+            case = served(one, known[name], FIT_BUDGETS[1][0])
+            if isinstance(case, RegressorCase):
+                yield attrs.evolve(case, sizes=(5, 20))
+                if many or case.slow:
+                    break
 
 
 def _first_served(make: Factory[Regressor], budget: Budget, neighboring: Neighboring) -> list[Schema]:
@@ -459,8 +483,8 @@ def personal(make: Factory[Regressor]) -> Iterator[RegressorCase]:
             yield case
             if isinstance(case, RegressorCase):
                 yield from filtered(make, case)
-                if draws(case.plan) > EASY_DRAWS:
-                    break  # one schema takes so long that it has to do
+                if case.slow:
+                    break
 
     return offered(asked(), "the regressor rejects every request of the kit as unsuitable")
 
@@ -481,7 +505,7 @@ def streams(make: Factory[Any]) -> Iterator[RegressorCase]:
                 yield from cases
                 plans = [case for case in cases if isinstance(case, RegressorCase)]
                 yield from (kept for case in plans for kept in filtered(make, case))
-                if any(draws(case.plan) > EASY_DRAWS for case in plans):
-                    break  # one schema takes so long that it has to do
+                if any(case.slow for case in plans):
+                    break
 
     return offered(asked(), "the regressor rejects every stream of the kit as unsuitable")

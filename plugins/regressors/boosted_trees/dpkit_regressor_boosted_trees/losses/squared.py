@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import attrs
-import dpkit_kernels
 import numpy as np
-from dpkit_kernels import trees as kernels
 
 from dpkit_regressor_boosted_trees.histograms import released_clip
 from dpkit_regressor_boosted_trees.losses.objective import Objective
@@ -26,15 +24,6 @@ if TYPE_CHECKING:
 LARGEST_RESIDUAL = 2**29
 
 
-def _left_in_numpy(
-    scores: npt.NDArray[np.int32], values: npt.NDArray[np.int32], leaves: npt.NDArray[np.uint8]
-) -> npt.NDArray[np.int32]:
-    return scores - values.take(leaves)
-
-
-_left = kernels.left if dpkit_kernels.COMPILED else _left_in_numpy
-
-
 @attrs.frozen
 class SquaredLoss:
     """Squared loss, whose scores are residuals themselves: whole numbers of steps of ``clip`` / 2^15."""
@@ -51,7 +40,7 @@ class SquaredLoss:
 
     def moved(self, scores: Scores, values: Matrix, leaves: npt.NDArray[np.uint8]) -> Scores:
         """Return the residuals after the values of leaves."""
-        return _left(scores, values.astype(np.int32), leaves)
+        return scores - values.astype(np.int32).take(leaves)
 
 
 def residual_steps(errors: Vector, clip: float) -> npt.NDArray[np.int32]:
