@@ -45,7 +45,7 @@ _SLACK = 1.05
 class _Moved(Answers):
     """Whole-number noise of one seed, moved; keeps the law and scale of each number."""
 
-    def __init__(self, seed: int, shifts: Sequence[float] = ()) -> None:
+    def __init__(self, seed: int, shifts: Sequence[float] | Vector = ()) -> None:
         super().__init__([seed, 15])
         self.sampler = _MovedSampler(self.generator, self)
         self.shifts, self.others = shifts, False
@@ -93,7 +93,9 @@ class _MovedSampler(QuickSampler):
         return QuickSampler.gaussian_on_grid(self, self._on_grid(value), **options)
 
 
-def _fit(case: RegressorCase, data: Any, seed: int, shifts: Sequence[float]) -> tuple[Vector | None, _Moved]:
+def _fit(
+    case: RegressorCase, data: Any, seed: int, shifts: Sequence[float] | Vector
+) -> tuple[Vector | None, _Moved]:
     answers = _Moved(seed, shifts)
     outcome, _ = case.run(data, answers, released_numbers)
     return (None if isinstance(outcome, Refusal) else np.asarray(outcome, dtype=float)), answers
