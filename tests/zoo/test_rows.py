@@ -101,6 +101,7 @@ ALONE = {
     "scores_follow_the_features": "OffByOne",
     "selection_hides_the_scores": "OneScaleSelector",
     "sensitivity": "NativeUnitsScorer",
+    "sums_are_made_of_shares": "unseen.round15.scorers.BlocksScorer",
     "supports_tells_the_truth": "PassesOver",
     "ties_are_broken_evenly": "AsTheyCome",
     "values_add_up_over_parties": "CappedTotals",

@@ -1,6 +1,6 @@
 """What was written before the kit was asked: what it missed then is found now, and honest parts pass.
 
-First verdicts are in ``verdicts.csv``, as rounds 11 to 14.
+First verdicts are in ``verdicts.csv``, as rounds 11 to 15.
 """
 
 import importlib
@@ -18,6 +18,7 @@ FOLDERS = {
     "12": ("unseen.round12", "LIES", "PROOFS"),
     "13": ("unseen.round13", "LIES", "PROOFS"),
     "14": ("unseen.round14", "LIES", "PROOFS"),
+    "15": ("unseen.round15", "LIES", "PROOFS"),
 }
 
 #: Found, or let pass, in more than a few seconds; or of a module of which another part shows the same.

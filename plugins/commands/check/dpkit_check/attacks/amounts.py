@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from dpkit_check.attacks.shifts import shift_share
 from dpkit_check.cases.plans import claimed_mu, denial, draws
 from dpkit_check.cases.regressors import RegressorCase, released_numbers, served
 from dpkit_check.cases.scenes import Pair, judged
@@ -36,6 +37,9 @@ _DRAWS, _NUMBERS = 6, 60
 
 # Answers are moved by this share of their noise, to see what becomes of them.
 _STEP = 2.0**-8
+
+# Pairs of tables between which whole-number noise is moved.
+_SHIFTED = 4
 
 # Directions in which the release moves by less than this share of the others are not seen in it.
 _SEEN = 1e-6
@@ -65,9 +69,24 @@ def check_own_noise_is_paid_for(make: Factory[Regressor], trial: Trial) -> Evide
             mu, pair = max(costs, key=lambda found: found[0], default=(0.0, None))
             if mu > 0 and pair is not None:
                 worst.append(paid_for(case, pair, seed=trial.seed, samples=len(costs)))
+    worst += _shifts(make, trial)
     if not worst:
-        raise NotApplicable("it adds no Gaussian noise of its own to values that are seen")
+        raise NotApplicable("it adds no noise of its own whose cost can be seen")
     return Evidence(f"{max(worst):.3f} of what is planned spent", len(worst))
+
+
+def _shifts(make: Factory[Regressor], trial: Trial) -> Iterator[float]:
+    """Yield what whole-number noise of the part's own costs, between a few corners, of few records."""
+    rng = np.random.default_rng([trial.seed, 15])
+    for neighboring, budget in itertools.product(Neighboring, (Budget(0.1, 1e-6), *_BUDGETS)):
+        case = served(make, box(2, neighboring), budget)
+        if isinstance(case, RegressorCase) and case.plan.arithmetic and not denial(case.plan):
+            for records in (1, 3, RECORDS):
+                for pair in case.population.some_corner_pairs(rng, records, _SHIFTED * trial.effort):
+                    for seed in range(trial.seed, trial.seed + SEEDS):
+                        share = shift_share(case, case.population.datasets(pair), seed)
+                        if share is not None:
+                            yield share
 
 
 def _planned(case: RegressorCase) -> tuple[float, float] | float | None:

@@ -23,6 +23,7 @@ from dpkit_check.cases.selectors import (
     GAPS,
     SHAPES,
     SelectorCase,
+    added_up,
     alike,
     claimed_selection,
     edges,
@@ -55,9 +56,19 @@ from dpkit_check.reference import ReferenceAccountant
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
 from dpkit_core.arrays import Vector
 from dpkit_core.privacy.budget import Budget, Neighboring
-from dpkit_core.privacy.events import Event, ExponentialMechanism, PermuteAndFlip, PureDP, expand
+from dpkit_core.privacy.events import (
+    Event,
+    ExponentialMechanism,
+    PermuteAndFlip,
+    PureDP,
+    Renyi,
+    expand,
+)
 from dpkit_core.protocols import TopKSelector
 from dpkit_core.text import number_of
+
+# How far the last of two is ahead, in ranges: neighbors are at most one apart.
+_DIVERGING = (-0.5, -0.25, 0.0, 0.25, 0.5)
 
 # Few outcomes betray more: one pick among two strains most mechanisms to their very bound.
 SMALL_SHAPES = ((2, (1,)), (3, (2,)))
@@ -284,6 +295,7 @@ def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Tria
         if case is not None:
             claimed.append(case)
             reached += _draws_apart(case)
+        reached += itertools.chain.from_iterable(map(_divergences_apart, added_up(variant)))
     reached += _all_lists_apart(make, trial)
     if not claimed and not reached:
         raise NotApplicable(
@@ -316,6 +328,29 @@ def _chances_apart(case: SelectorCase, turn: int, places: Sequence[float]) -> It
         )
         spread = _require_range(case, turn, (near, far), (known[near], known[far]))
         yield max(ratio, spread) / epsilon
+
+
+def _divergences_apart(case: SelectorCase) -> Iterator[float]:
+    """Yield which share of the Renyi divergences that its event says the chances in a pick of two reach."""
+    event = case.plan.events[0]
+    if not isinstance(event, Renyi):
+        return
+    try:
+        known = [chances(partial(_last_wins, case, 0, place), 2) for place in _DIVERGING]
+    except NotProbed:
+        return
+    for one, other in itertools.permutations(known, 2):
+        for order, allowed in zip(event.orders, event.divergences, strict=True):
+            moment = math.fsum(
+                p**order * q ** (1 - order) for p, q in zip(one, other, strict=True) if p and q
+            )
+            found = math.log(max(moment, 1.0)) / (order - 1)
+            require(
+                found <= allowed * (1 + 1e-3) + 1e-6,
+                f"a pick of two has chances {one} and {other} between neighbors, a Renyi divergence of order "
+                f"{order:g} of {found:.4g}; its event says {allowed:.4g} ({case.name})",
+            )
+            yield found / allowed if allowed else 0.0
 
 
 def _last_wins(case: SelectorCase, turn: int, place: float, script: Script) -> bool:

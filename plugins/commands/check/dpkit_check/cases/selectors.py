@@ -327,6 +327,15 @@ def planned_selection(  # noqa: PLR0917 - what is kept is known by them
     return next((case for case in plans if isinstance(case, SelectorCase)), None)
 
 
+def added_up(make: Factory[TopKSelector]) -> Iterator[SelectorCase]:
+    """Yield plans of one pick of two by each accountant: a part may claim divergences where one adds them."""
+    sensitivities = (Sensitivity(1.0, 2.0, ADD_REMOVE),)
+    for maker in accountants():
+        case = _selection(make, maker, 2, (1,), sensitivities, BUDGETS[1], 1)
+        if isinstance(case, SelectorCase) and not denial(case.plan):
+            yield case
+
+
 def distinct(cases: Iterable[SelectorCase]) -> list[SelectorCase]:
     """Return one case for each different plan, rounds and sensitivities: others have the same law."""
     seen: dict[Any, SelectorCase] = {}
