@@ -7,8 +7,8 @@ the released bounds, over the population, a table of 400 000 records or, for dia
 
 Those of a score are about the capped R^2 of a model that was not fitted to the records, for themselves and
 for the population; noise is normal, of the planned deviation, and center and cap are fixed. Of ``whole``
-runs, all of them are as released. ``lines``, ``robust``, ``scores`` or ``whole`` after the name of the script
-measures these alone.
+runs, all of them are as released. ``lines``, ``robust``, ``categories``, ``scores`` or ``whole`` after the
+name of the script measures these alone.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from pages import keep
 from dpkit_core import (
     Block,
     Budget,
+    Column,
     Dataset,
     Matrix,
     Randomness,
@@ -80,12 +81,28 @@ def level(n: int, rng: np.random.Generator) -> Records:
     return X, X @ [2.0, 1.0] + rng.normal(0, 0.5, n)
 
 
-def projection(model: WinsorizedLinearModel, X: Matrix, y: Vector) -> Vector:
+def kinds(n: int, rng: np.random.Generator) -> Records:
+    """Return a number and two columns of categories, and residuals of equal variance."""
+    first, second = rng.choice(3, n, p=[0.6, 0.3, 0.1]), rng.choice(2, n)
+    X = np.column_stack([rng.uniform(size=n), np.eye(3)[first], np.eye(2)[second]])
+    return X, X @ [2.0, 1.0, 0.5, -1.5, 0.25, -0.25] + 3 + rng.normal(0, 0.7, n)
+
+
+def uneven_kinds(n: int, rng: np.random.Generator) -> Records:
+    """Return the same with residuals four times as large in the rarest category."""
+    X, y = kinds(n, rng)
+    return X, y + X[:, 3] * rng.normal(0, 2.7, n)
+
+
+def projection(model: WinsorizedLinearModel, X: Matrix, y: Vector, schema: Schema) -> Vector:
     """Return slopes and intercept of the line that is estimated, over a population."""
     z = np.clip((X - list(model.centers)) / list(model.widths), -1, 1)
     lengths = np.maximum(np.sqrt(np.square(z).sum(axis=1, keepdims=True)), 1e-12)
     rows = np.column_stack([np.ones(len(z)), z * np.minimum(1, model.radius / lengths)])
-    line = np.linalg.lstsq(rows, np.clip(y, *model.bounds))[0]
+    names = ["(intercept)", *model.features]
+    sums = [[name in column for name in names] for column in schema.one_of_each]
+    basis = np.linalg.svd(np.array([*sums, [False] * len(names)], float))[2][len(sums) :].T
+    line = basis @ np.linalg.lstsq(rows @ basis, np.clip(y, *model.bounds))[0]
     slopes = line[1:] / list(model.widths)
     return np.append(slopes, line[0] - slopes @ list(model.centers))
 
@@ -109,7 +126,7 @@ def row(  # noqa: PLR0917 - a row of the table below
         data = Dataset.from_arrays(*sample(n, np.random.default_rng(run)), schema)
         release = plan.run(data, randomness=Randomness.from_seed(run))
         assert isinstance(release.model, WinsorizedLinearModel)
-        truth = projection(release.model, *population)
+        truth = projection(release.model, *population, schema)
         lower, upper = release.intervals().bounds.T
         held.append(np.asarray((lower <= truth) & (truth <= upper), dtype=np.float64))
         told.append(np.isfinite(upper - lower))
@@ -124,6 +141,24 @@ def robust() -> Iterator[list[str]]:
     for name, sample in (("unequal", uneven), ("equal", level)):
         population = sample(400_000, rng)
         yield row(f"{name} variance", public, sample, population, 20_000, 1.0, MANY, intervals="robust")
+
+
+def categories() -> Iterator[list[str]]:
+    """Yield the rows of columns of categories."""
+    columns = (
+        Column("size", lower=0.0, upper=1.0),
+        *(
+            Column(name, "categorical", categories=list(listed))
+            for name, listed in (("kind", "abc"), ("place", "de"))
+        ),
+    )
+    schema = Schema(columns, Column("y", lower=-8.0, upper=14.0))
+    for name, sample, options in (
+        ("two columns of categories", kinds, {}),
+        ("two columns of categories, unequal variance, robust", uneven_kinds, {"intervals": "robust"}),
+    ):
+        population = sample(400_000, np.random.default_rng(3))
+        yield row(name, schema, sample, population, 20_000, 1.0, MANY, **options)
 
 
 def score(name: str, sample: Population, n: int, mu: float) -> list[str]:
@@ -296,6 +331,7 @@ RATES = ["of these records", "of the population"]
 MEASURED: dict[str, tuple[str, list[str], Callable[[], Iterable[list[str]]]]] = {
     "lines": ("intervals", HELD, lines),
     "robust": ("intervals-robust", HELD, robust),
+    "categories": ("intervals-categories", HELD, categories),
     "scores": ("intervals-scores", ["table", "held out", "mu", "not told", *RATES, "half width"], scores),
     "whole": ("intervals-whole", ["table", "bounds", "held out", "epsilon", "told", *RATES], runs),
 }

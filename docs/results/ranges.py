@@ -21,7 +21,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import attrs
 import numpy as np
@@ -29,7 +29,7 @@ import numpy.typing as npt
 from dpkit_command_bench.sources import load
 from dpkit_command_bench.suite import find_suite
 
-from dpkit_core import Budget, Dataset, Plan, Randomness, Refusal, Schema, compose
+from dpkit_core import Budget, Dataset, Meter, Plan, Randomness, Refusal, Schema, compose
 from dpkit_core.pipeline.observers import Observers
 
 Array = npt.NDArray[np.float64]
@@ -258,9 +258,10 @@ def _of_few(seed: int) -> float:
     plan = _few_trees(shape(rng, 2)[0].shape[1], EPSILONS_OF_FEW[seed // len(SMALL) % 4])
     n = math.ceil(max(each.forecast.records or 0.0 for each in plan.forecasts) * 4 ** rng.random())
     X, y = shape(rng, n + 1000)
-    (stage,) = plan.stages
+    (stage,), regressor = plan.stages, plan.assembly.regressor
+    assert regressor is not None
     data = Dataset.from_arrays(X[:n], y[:n], plan.schema)
-    model = plan.assembly.regressor.instance.fit(data, stage.plan, QuickMeter(rng))
+    model = regressor.instance.fit(data, stage.plan, cast("Meter", QuickMeter(rng)))
     return math.nan if isinstance(model, Refusal) else r2(model.predict(X[n:]), y[n:])
 
 

@@ -333,6 +333,15 @@ class Schema:
         return _features(self.columns, self.defaults)
 
     @property
+    def one_of_each(self) -> tuple[tuple[str, ...], ...]:
+        """Of each categorical column the names of its features, of which a record has one."""
+        return tuple(
+            tuple(feature.name for feature in column.features(self.defaults))
+            for column in self.columns
+            if column.kind == "categorical"
+        )
+
+    @property
     def size(self) -> int | None:
         """The approximate number of records, if that is public."""
         return self.records_about if self.records is None else self.records

@@ -4,10 +4,11 @@ All are rules of public facts alone, so the same facts always give the same choi
 and k were set by what was measured (``docs/results/shapes.md``).
 
 *Recipe.* ``trees`` for a target of categories, because it predicts probabilities. For a number: ``trees`` as
-well, which knows more shapes than a line, unless the schema says that there are too few records for the
-budget, fewer than ``TREES_FROM`` / epsilon for each record of a unit that counts: then ``winsorized``, a line
-through all columns, which noise misleads less. For records that come in batches ``s-gbdt``, which learns from
-one batch after the other.
+well, which knows more shapes than a line, unless the schema has no bounds of the target and says that there
+are too few records for the budget, fewer than ``TREES_FROM`` / epsilon for each record of a unit that counts:
+then ``winsorized``, a line through all columns, which is refused sooner than misled by noise. (With bounds
+nothing is refused, and noise misleads trees less.) For records that come in batches ``s-gbdt``, which learns
+from one batch after the other.
 
 *k.* All features, unless the schema says about how many records there are and these are fewer than ``ROOM``
 times what a forecast of the plan for all of them wants: then the largest k of ``CHOICES`` for which they are
@@ -114,9 +115,11 @@ def recommend(schema: Schema, budget: Budget, *, selecting: bool = False, batche
     facts += f" at epsilon {budget.epsilon:g}"
     if schema.target.kind == "categorical":
         recipe, why = "trees", "the target is a category, and trees predict probabilities"
-    elif few:
+    elif few and schema.target.bounds is None:
         recipe = "winsorized"
-        why = f"{facts} are too few for trees, and noise misleads a line less"
+        why = f"{facts} are too few for trees, and a line is refused where noise hides where the target lies"
+    elif few:
+        recipe, why = "trees", f"{facts} are few, and noise misleads trees less than a line"
     else:
         known = (
             "the schema does not say (records_about) that records are few, and trees"

@@ -199,7 +199,8 @@ class Release:
                 "there are no intervals for this release: its model does not keep the noisy numbers that it "
                 "was computed from, as models of winsorized_least_squares do"
             )
-        found: IntervalsOfALine = of_model(self.certificate.schema.target.name, level)
+        schema = self.certificate.schema
+        found: IntervalsOfALine = of_model(schema.target.name, level, schema.one_of_each)
         return found
 
     def to_document(self) -> dict[str, Any]:

@@ -32,6 +32,12 @@ def test_few_records_for_the_budget_are_for_a_line(records, epsilon, recipe):
     ).recipe == (f"k-{recipe}")
 
 
+def test_few_records_are_for_trees_where_bounds_of_the_target_are_public():
+    bounded = Column("y", lower=0.0, upper=1.0)
+    found = recommend(attrs.evolve(about(400), target=bounded), Budget(1.0, 1e-6))
+    assert (found.recipe, "noise misleads trees less than a line" in found.why) == ("trees", True)
+
+
 @pytest.mark.parametrize("name", ["trees", "winsorized"])
 def test_a_recipe_with_a_selection_is_the_recipe_without_one_where_all_features_are_taken(name):
     with_selection, without = find_recipe(f"k-{name}"), find_recipe(name)

@@ -32,6 +32,15 @@ matrix know of refits, which spend on gradients what it did not get: with them t
 intervals of that feature's coefficient are too narrow, as those of ordinary least squares are, and so are all
 where several records of one person resemble each other. ``docs/results/intervals.md`` has what was measured.
 
+*Categories.* The features of all categories of a column add up to a constant in every row that is not shrunk,
+so G has a direction without information, along which all lines pass, and nothing could be told of any
+coefficient. The line is then the best of those whose coefficients add up to 0 in each such column: each says
+how far its category is from their mean, and the intercept has what they have in common. With B orthonormal
+(p x (p - m)) for m such columns, these lines are beta = B gamma, and the best has E[B^T (1, u) (t - (1, u)^T
+B gamma)] = 0, which is all that the test needs. In place of M it has Q^T M Q, for Q with the blocks B and 1.
+The noise in it is as before: B^T (e - E_G B gamma) has the covariance B^T N(B gamma) B = (s^2 / 2) ((1 +
+|gamma|^2) I + gamma gamma^T) = N(gamma), since B^T B = I and |B gamma| = |gamma|.
+
 *Spread.* Where the sum of (r (1, u)) (r (1, u))^T was released, with r the clipped residual of G^-1 h, it
 takes the place of sigma^2 G, as in the covariance of Eicker, Huber and White, and residuals may be of unequal
 variance. What the clip cuts off is lacking; half a deviation of its noise is added.
@@ -86,6 +95,8 @@ class Intervals:
         The feature about which the matrix tells least.
     solution
         What tests lines; for ``of_line``.
+    centered
+        Whether there are columns whose categories have coefficients that add up to 0.
     """
 
     names: tuple[str, ...]
@@ -94,6 +105,7 @@ class Intervals:
     target: str
     least: str
     solution: Solution
+    centered: bool = False
 
     def of_line(self, X: Matrix) -> Matrix:
         """Return the lower and upper end of the line at records (n x 2); not for single targets.
@@ -120,14 +132,19 @@ class Intervals:
         weak = (
             "Where nothing can be told, noise hides what tells the features apart, first of all "
             f"{self.least}. More records, a larger epsilon, fewer features, or public bounds closer to the "
-            "values of a numeric column would tell more; of features that add up to a constant, as all "
-            "categories of a column do, leave one out.",
+            "values of a numeric column would tell more; of features that add up to a constant, leave one "
+            "out.",
+        )
+        centered = (
+            "The coefficients of a column's categories add up to 0: each says how far its category is from "
+            "the mean of all of them.",
         )
         return (
             f"Intervals of {100 * self.level:g}% for the line that predicts {self.target}, clipped to its "
             "released bounds, best from these features, clipped to theirs, over the population of the "
             "records. They count the noise and the sampling of records, and cost no budget.",
             self._takes + " They say nothing of features that were not selected.",
+            *(centered if self.centered else ()),
             *(() if np.isfinite(self.bounds).all() else weak),
         )
 
@@ -166,6 +183,7 @@ def intervals_of(
     *,
     target: str,
     level: float,
+    categories: Sequence[Sequence[str]] = (),
 ) -> Intervals:
     """Return the intervals of a line, as ``WinsorizedLinearModel.intervals`` does for its own.
 
@@ -184,13 +202,25 @@ def intervals_of(
     turn[:-1, 1:] = np.diag(slopes)
     turn[-1, 0] = moments.label_scale
     turn[-1, 1:] = -slopes * np.asarray(centers)
+    sums = [
+        turn[[features.index(name) for name in column]].sum(axis=0)
+        for column in categories
+        if len(column) > 1 and set(column) <= set(features)
+    ]
+    # Orthonormal, for the lines of which these are 0.
+    basis = np.linalg.svd(np.array(sums))[2][len(sums) :].T if sums else np.eye(len(turn))
+    rotation = np.zeros((len(turn) + 1, basis.shape[1] + 1))
+    rotation[:-1, :-1], rotation[-1, -1] = basis, 1.0
     spread = None
     if (released := moments.spread_matrix()) is not None and moments.spread_deviation is not None:
-        spread = np.asarray(released) + ALLOWED * moments.spread_deviation * np.eye(len(released))
-    solution = Solution(np.asarray(moments.matrix()), moments.deviation, turn, moments.label_center, spread)
+        raised = np.asarray(released) + ALLOWED * moments.spread_deviation * np.eye(len(released))
+        spread = basis.T @ raised @ basis
+    matrix = rotation.T @ np.asarray(moments.matrix()) @ rotation
+    solution = Solution(matrix, moments.deviation, turn @ basis, moments.label_center, spread)
     names = (*features, INTERCEPT)
     bounds = solution.intervals(np.eye(len(names)), level)
-    return Intervals(names, bounds, level, target, features[solution.least], solution)
+    least = features[int(np.abs((basis @ solution.weakest)[1:]).argmax())]
+    return Intervals(names, bounds, level, target, least, solution, bool(sums))
 
 
 @attrs.frozen(eq=False)
@@ -204,7 +234,7 @@ class Solution:
     deviation
         s, of the noise on its diagonal.
     turn
-        From beta to coefficients in the units of the data, the intercept last (p x p).
+        From beta to coefficients in the units of the data, the intercept last: a row for each.
     offset
         What the intercept has beyond that.
     spread
@@ -233,12 +263,12 @@ class Solution:
         return self.moments[:-1, :-1], self.moments[:-1, -1], float(self.moments[-1, -1])
 
     @property
-    def least(self) -> int:
-        """The feature with the largest part in the direction in which records differ least."""
+    def weakest(self) -> Vector:
+        """The direction in which records differ least."""
         import numpy as np  # noqa: PLC0415 - likewise
 
-        direction = np.linalg.eigh(self.moments[:-1, :-1])[1][1:, 0]
-        return int(np.abs(direction).argmax())
+        direction: Vector = np.linalg.eigh(self.moments[:-1, :-1])[1][:, 0]
+        return direction
 
     def intervals(self, rows: Matrix, level: float) -> Matrix:
         """Return the lower and upper end of combinations of coefficients, given as rows (n x p)."""

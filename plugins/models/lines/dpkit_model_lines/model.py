@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -166,7 +166,9 @@ class WinsorizedLinearModel:
         prediction: Vector = np.clip(self.intercept + shrink * along_rows(z, self.coefficients), *self.bounds)
         return prediction
 
-    def intervals(self, target: str, level: float = 0.95) -> Intervals:
+    def intervals(
+        self, target: str, level: float = 0.95, categories: Sequence[Sequence[str]] = ()
+    ) -> Intervals:
         """Return the intervals of its coefficients; ``dpkit_model_lines.intervals`` says what is estimated.
 
         Parameters
@@ -175,6 +177,8 @@ class WinsorizedLinearModel:
             What it predicts.
         level
             Fraction of intervals that should contain the true value, above 0 and below 1.
+        categories
+            The features of each column of which a record has one: their coefficients are to add up to 0.
 
         Raises
         ------
@@ -190,7 +194,13 @@ class WinsorizedLinearModel:
                 f"{NoisyMoments.MOST_FEATURES} features do"
             )
         return intervals_of(
-            self.moments, self.features, self.centers, self.widths, target=target, level=level
+            self.moments,
+            self.features,
+            self.centers,
+            self.widths,
+            target=target,
+            level=level,
+            categories=categories,
         )
 
     def shown(self) -> Shown:

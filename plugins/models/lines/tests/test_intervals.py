@@ -184,3 +184,48 @@ def test_a_spread_is_read_with_the_model_or_refused():
     for wrong in ({"spread": [1.0] * 5}, {"spread_deviation": None}, {"spread_deviation": 0.0}):
         with pytest.raises(ValueError, match=r"spread|positive|above 0"):
             attrs.evolve(robust, **wrong)
+
+
+KINDS = ("size", "kind=a", "kind=b", "kind=c", "place=d", "place=e")
+OF_KINDS = np.array([2.0, 1.0, 0.5, -1.5, 0.25, -0.25, 3.0])
+
+
+def model_of_kinds(n, deviation, rng):
+    """Return a line with a number and two columns of categories, which make G singular, under noise."""
+    kind, place = rng.choice(3, n, p=[0.6, 0.3, 0.1]), rng.choice(2, n)
+    X = np.column_stack([rng.uniform(0, 1, n), np.eye(3)[kind], np.eye(2)[place]])
+    y = X @ OF_KINDS[:-1] + OF_KINDS[-1] + rng.normal(0, 0.7, n)
+    v = np.column_stack([np.ones(n), 0.8 * (2 * X - 1), (y - 3) / 4])
+    noise = symmetric_noise(8, deviation / np.sqrt(2), rng)
+    noisy = v.T @ v + noise + (np.sqrt(2) - 1) * np.diag(noise.diagonal())
+    moments = NoisyMoments(noisy[np.triu_indices(8)], deviation, 0.8, 3.0, 4.0)
+    half = np.full(6, 0.5)
+    return WinsorizedLinearModel(KINDS, half, half, 3.0, np.ones(6), 0.0, (-99.0, 99.0), moments)
+
+
+def test_coefficients_of_a_column_of_categories_add_up_to_0():
+    model = model_of_kinds(20_000, 3.0, np.random.default_rng(11))
+    assert [row[1] for row in model.intervals("y").rows] == ["cannot be told"] * 7
+    intervals = model.intervals("y", 0.95, [KINDS[1:4], KINDS[4:]])
+    assert (np.diff(intervals.bounds)[:, 0] < 0.6).all()
+    assert "coefficients of a column's categories add up to 0" in " ".join(str(intervals).split())
+    # Of two whose coefficients add up to 0, each is told as well as the other, and the line is as they say.
+    np.testing.assert_allclose(intervals.bounds[4], -intervals.bounds[5, ::-1], rtol=1e-3, atol=1e-3)
+    ((lower, upper),) = intervals.of_line(np.array([[0.5, 0, 1, 0, 1, 0]]))
+    assert lower < 0.5 * 2.0 + 0.5 + 0.25 + 3.0 < upper < lower + 0.5
+
+
+def test_categories_of_which_some_were_left_out_are_as_they_were():
+    model = model_of_kinds(20_000, 3.0, np.random.default_rng(11))
+    partly = model.intervals("y", 0.95, [(*KINDS[1:4], "kind=f"), KINDS[4:5]])
+    np.testing.assert_array_equal(partly.bounds, model.intervals("y").bounds)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "deviation"), [(20_000, 30.0), (2000, 3.0)])
+def test_between_93_and_98_of_100_intervals_hold_coefficients_of_categories(n, deviation):
+    rng, held = np.random.default_rng(12), []
+    for _ in range(150):
+        ends = model_of_kinds(n, deviation, rng).intervals("y", 0.95, [KINDS[1:4], KINDS[4:]]).bounds
+        held.append((ends[:, 0] <= OF_KINDS) & (ends[:, 1] >= OF_KINDS))
+    assert 0.93 <= np.mean(held) <= 0.98
