@@ -35,11 +35,11 @@ where several records of one person resemble each other. ``docs/results/interval
 *Categories.* The features of all categories of a column add up to a constant in every row that is not shrunk,
 so G has a direction without information, along which all lines pass, and nothing could be told of any
 coefficient. The line is then the best of those whose coefficients add up to 0 in each such column: each says
-how far its category is from their mean, and the intercept has what they have in common. With B orthonormal
-(p x (p - m)) for m such columns, these lines are beta = B gamma, and the best has E[B^T (1, u) (t - (1, u)^T
-B gamma)] = 0, which is all that the test needs. In place of M it has Q^T M Q, for Q with the blocks B and 1.
-The noise in it is as before: B^T (e - E_G B gamma) has the covariance B^T N(B gamma) B = (s^2 / 2) ((1 +
-|gamma|^2) I + gamma gamma^T) = N(gamma), since B^T B = I and |B gamma| = |gamma|.
+how far its category is from their mean, and the intercept has what they have in common. With B orthonormal (p
+x (p - m)) for m such columns, and the constant as it is, these lines are beta = B gamma, and the best has
+E[B^T (1, u) (t - (1, u)^T B gamma)] = 0, which is all that the test needs. In place of M it has Q^T M Q, for
+Q with the blocks B and 1. The noise in it is as before: B^T (e - E_G B gamma) has the covariance B^T N(B
+gamma) B = (s^2 / 2) ((1 + |gamma|^2) I + gamma gamma^T) = N(gamma), since B^T B = I and |B gamma| = |gamma|.
 
 *Spread.* Where the sum of (r (1, u)) (r (1, u))^T was released, with r the clipped residual of G^-1 h, it
 takes the place of sigma^2 G, as in the covariance of Eicker, Huber and White, and residuals may be of unequal
@@ -207,8 +207,10 @@ def intervals_of(
         for column in categories
         if len(column) > 1 and set(column) <= set(features)
     ]
-    # Orthonormal, for the lines of which these are 0.
-    basis = np.linalg.svd(np.array(sums))[2][len(sums) :].T if sums else np.eye(len(turn))
+    # Orthonormal, for the lines of which these are 0; the constant stays first, where G counts records.
+    basis = np.eye(len(turn), len(turn) - len(sums))
+    if sums:
+        basis[1:, 1:] = np.linalg.svd(np.array(sums)[:, 1:])[2][len(sums) :].T
     rotation = np.zeros((len(turn) + 1, basis.shape[1] + 1))
     rotation[:-1, :-1], rotation[-1, -1] = basis, 1.0
     spread = None
