@@ -4,6 +4,8 @@ import attrs
 import numpy as np
 import pytest
 from dpkit_model_lines import NoisyMoments, WinsorizedLinearModel
+from dpkit_model_lines.intervals import intervals_of
+from scipy.linalg import block_diag
 
 from dpkit_core import LinearModel, Release
 from dpkit_core.errors import InvalidOption, InvalidRelease
@@ -213,6 +215,25 @@ def test_coefficients_of_a_column_of_categories_add_up_to_0():
     np.testing.assert_allclose(intervals.bounds[4], -intervals.bounds[5, ::-1], rtol=1e-3, atol=1e-3)
     ((lower, upper),) = intervals.of_line(np.array([[0.5, 0, 1, 0, 1, 0]]))
     assert lower < 0.5 * 2.0 + 0.5 + 0.25 + 3.0 < upper < lower + 0.5
+
+
+@pytest.mark.parametrize("columns", [[KINDS[1:4]], [KINDS[1:4], KINDS[4:]]])
+def test_without_noise_coefficients_of_categories_have_the_errors_of_their_contrasts(columns):
+    n, rng = 4000, np.random.default_rng(13)
+    kind, place = rng.choice(3, n, p=[0.6, 0.3, 0.1]), rng.choice(2, n)
+    names = KINDS[: 1 + sum(map(len, columns))]
+    X = np.column_stack([rng.uniform(0, 1, n), np.eye(3)[kind], np.eye(2)[place]])[:, : len(names)]
+    y = X[:, 0] + X[:, 1] + rng.normal(0, 0.7, n)
+    v = np.column_stack([np.ones(n), 0.8 * (2 * X - 1), (y - 3) / 4])
+    moments = NoisyMoments((v.T @ v)[np.triu_indices(len(v.T))], 1e-6, 0.8, 3.0, 4.0)
+    half = [0.5] * len(names)
+    found = intervals_of(moments, names, half, half, target="y", level=0.95, categories=columns)
+    # All coefficients, of those of the number, of all but the last category of each column, and of 1.
+    of_free = block_diag(1, [[1, 0], [0, 1], [-1, -1]], *[[[1], [-1]]] * (len(columns) - 1), 1)
+    A = np.column_stack([X, np.ones(n)]) @ of_free
+    (squares,), inverse = np.linalg.lstsq(A, y)[1], np.linalg.inv(A.T @ A)
+    errors = np.sqrt(np.diag(of_free @ inverse @ of_free.T) * squares / (n - len(A.T)))
+    np.testing.assert_allclose(np.diff(found.bounds)[:, 0], 2 * 1.96 * errors, rtol=0.005)
 
 
 def test_categories_of_which_some_were_left_out_are_as_they_were():
