@@ -35,7 +35,11 @@ where several records of one person resemble each other. ``docs/results/interval
 *Categories.* The features of all categories of a column add up to a constant in every row that is not shrunk,
 so G has a direction without information, along which all lines pass, and nothing could be told of any
 coefficient. The line is then the best of those whose coefficients add up to 0 in each such column: each says
-how far its category is from their mean, and the intercept has what they have in common. With B orthonormal
+how far its category is from their mean, and the intercept has what they have in common. A record whose value
+is missing or not listed has none of the categories, and lines whose coefficients add up to 0 would deny that
+such records differ from the others. So a column is one of these only if the released matrix shows none of
+them: for d of length 1 with d^T (1, u) = 0 for records of one category, d^T G d is the sum of these squares
+over the others, and noise of deviation s; it is below ``SHOWN`` s. With B orthonormal
 (p x (p - m)) for m such columns, these lines are beta = B gamma, and the best has E[B^T (1, u) (t - (1, u)^T
 B gamma)] = 0, which is all that the test needs. In place of M it has Q^T M Q, for Q with the blocks B and 1.
 The noise in it is as before: B^T (e - E_G B gamma) has the covariance B^T N(B gamma) B = (s^2 / 2) ((1 +
@@ -73,6 +77,10 @@ FAR = 2.0**20
 #: none, the worst of four coefficients was covered .86 at 20 000 records and epsilon 1, with this .94.
 ALLOWED = 0.5
 
+#: Deviations of the noise from which on a column is known to have records of none of its categories: noise
+#: alone says so of one column in 30 000.
+SHOWN = 4.0
+
 #: How often the line that fits best is found again with the covariance that belongs to it.
 ROUNDS = 4
 
@@ -96,7 +104,7 @@ class Intervals:
     solution
         What tests lines; for ``of_line``.
     centered
-        Whether there are columns whose categories have coefficients that add up to 0.
+        The features of each column whose coefficients add up to 0.
     """
 
     names: tuple[str, ...]
@@ -105,7 +113,7 @@ class Intervals:
     target: str
     least: str
     solution: Solution
-    centered: bool = False
+    centered: tuple[tuple[str, ...], ...] = ()
 
     def of_line(self, X: Matrix) -> Matrix:
         """Return the lower and upper end of the line at records (n x 2); not for single targets.
@@ -135,9 +143,10 @@ class Intervals:
             "values of a numeric column would tell more; of features that add up to a constant, leave one "
             "out.",
         )
+        columns = ", and those of ".join(f"{column[0]} to {column[-1]}" for column in self.centered)
         centered = (
-            "The coefficients of a column's categories add up to 0: each says how far its category is from "
-            "the mean of all of them.",
+            f"Here the coefficients of {columns} add up to 0, as those of the model need not: each says how "
+            "far its category is from the mean of all of them, and the intercept has what they share.",
         )
         return (
             f"Intervals of {100 * self.level:g}% for the line that predicts {self.target}, clipped to its "
@@ -202,11 +211,19 @@ def intervals_of(
     turn[:-1, 1:] = np.diag(slopes)
     turn[-1, 0] = moments.label_scale
     turn[-1, 1:] = -slopes * np.asarray(centers)
-    sums = [
-        turn[[features.index(name) for name in column]].sum(axis=0)
-        for column in categories
-        if len(column) > 1 and set(column) <= set(features)
-    ]
+    matrix = np.asarray(moments.matrix())
+    centered: list[tuple[str, ...]] = []
+    sums = []
+    for column in categories:
+        if len(column) < 2 or not set(column) <= set(features):
+            continue
+        places = [features.index(name) for name in column]
+        # d of the notes: coefficients 1 here and the intercept -1 are 0 where a record has one category.
+        none = np.linalg.solve(turn, np.append(np.isin(range(len(slopes)), places), -1.0))
+        none /= np.linalg.norm(none)
+        if none @ matrix[:-1, :-1] @ none < SHOWN * moments.deviation:
+            centered.append(tuple(column))
+            sums.append(turn[places].sum(axis=0))
     # Orthonormal, for the lines of which these are 0.
     basis = np.linalg.svd(np.array(sums))[2][len(sums) :].T if sums else np.eye(len(turn))
     rotation = np.zeros((len(turn) + 1, basis.shape[1] + 1))
@@ -215,12 +232,13 @@ def intervals_of(
     if (released := moments.spread_matrix()) is not None and moments.spread_deviation is not None:
         raised = np.asarray(released) + ALLOWED * moments.spread_deviation * np.eye(len(released))
         spread = basis.T @ raised @ basis
-    matrix = rotation.T @ np.asarray(moments.matrix()) @ rotation
-    solution = Solution(matrix, moments.deviation, turn @ basis, moments.label_center, spread)
+    solution = Solution(
+        rotation.T @ matrix @ rotation, moments.deviation, turn @ basis, moments.label_center, spread
+    )
     names = (*features, INTERCEPT)
     bounds = solution.intervals(np.eye(len(names)), level)
     least = features[int(np.abs((basis @ solution.weakest)[1:]).argmax())]
-    return Intervals(names, bounds, level, target, least, solution, bool(sums))
+    return Intervals(names, bounds, level, target, least, solution, tuple(centered))
 
 
 @attrs.frozen(eq=False)
