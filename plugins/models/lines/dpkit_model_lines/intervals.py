@@ -39,11 +39,11 @@ how far its category is from their mean, and the intercept has what they have in
 is missing or not listed has none of the categories, and lines whose coefficients add up to 0 would deny that
 such records differ from the others. So a column is one of these only if the released matrix shows none of
 them: for d of length 1 with d^T (1, u) = 0 for records of one category, d^T G d is the sum of these squares
-over the others, and noise of deviation s; it is below ``SHOWN`` s. With B orthonormal
-(p x (p - m)) for m such columns, these lines are beta = B gamma, and the best has E[B^T (1, u) (t - (1, u)^T
-B gamma)] = 0, which is all that the test needs. In place of M it has Q^T M Q, for Q with the blocks B and 1.
-The noise in it is as before: B^T (e - E_G B gamma) has the covariance B^T N(B gamma) B = (s^2 / 2) ((1 +
-|gamma|^2) I + gamma gamma^T) = N(gamma), since B^T B = I and |B gamma| = |gamma|.
+over the others, and noise of deviation s; it is below ``SHOWN`` s. With B orthonormal (p x (p - m)) for m
+such columns, and the constant as it is, these lines are beta = B gamma, and the best has E[B^T (1, u) (t -
+(1, u)^T B gamma)] = 0, which is all that the test needs. In place of M it has Q^T M Q, for Q with the blocks
+B and 1. The noise in it is as before: B^T (e - E_G B gamma) has the covariance B^T N(B gamma) B = (s^2 / 2)
+((1 + |gamma|^2) I + gamma gamma^T) = N(gamma), since B^T B = I and |B gamma| = |gamma|.
 
 *Spread.* Where the sum of (r (1, u)) (r (1, u))^T was released, with r the clipped residual of G^-1 h, it
 takes the place of sigma^2 G, as in the covariance of Eicker, Huber and White, and residuals may be of unequal
@@ -224,8 +224,10 @@ def intervals_of(
         if none @ matrix[:-1, :-1] @ none < SHOWN * moments.deviation:
             centered.append(tuple(column))
             sums.append(turn[places].sum(axis=0))
-    # Orthonormal, for the lines of which these are 0.
-    basis = np.linalg.svd(np.array(sums))[2][len(sums) :].T if sums else np.eye(len(turn))
+    # Orthonormal, for the lines of which these are 0; the constant stays first, where G counts records.
+    basis = np.eye(len(turn), len(turn) - len(sums))
+    if sums:
+        basis[1:, 1:] = np.linalg.svd(np.array(sums)[:, 1:])[2][len(sums) :].T
     rotation = np.zeros((len(turn) + 1, basis.shape[1] + 1))
     rotation[:-1, :-1], rotation[-1, -1] = basis, 1.0
     spread = None

@@ -248,9 +248,9 @@ def test_categories_of_which_some_were_left_out_are_as_they_were():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "deviation"), [(20_000, 30.0), (2000, 3.0)])
-def test_at_least_93_of_100_intervals_hold_coefficients_of_categories(n, deviation):
+def test_between_93_and_98_of_100_intervals_hold_coefficients_of_categories(n, deviation):
     rng, held = np.random.default_rng(12), []
     for _ in range(150):
         ends = model_of_kinds(n, deviation, rng).intervals("y", 0.95, [KINDS[1:4], KINDS[4:]]).bounds
         held.append((ends[:, 0] <= OF_KINDS) & (ends[:, 1] >= OF_KINDS))
-    assert 0.93 <= np.mean(held) <= 0.995  # of few records more than 95
+    assert 0.93 <= np.mean(held) <= 0.98
