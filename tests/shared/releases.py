@@ -240,7 +240,7 @@ PAIRS: tuple[events.Event, ...] = (
     events.Repeated(events.ExponentialMechanism(0.02, sensitivity=1.0, candidates=5), 3),
 )
 
-_LISTED: tuple[events.Event, ...] = (
+EVERY: tuple[events.Event, ...] = (
     *PAIRS,
     _NOISE,
     events.NonSphericalGaussian((20.0, 40.0), sensitivities=(1.0, 2.0), shape=(2, 3)),
@@ -251,14 +251,6 @@ _LISTED: tuple[events.Event, ...] = (
     events.Filtered(_NOISE, 3, 2),
     events.Apart((events.Repeated(_NOISE, 2), events.Sequence((_NOISE, _PURE))), units=True),
     events.Sequence((_NOISE, events.Laplace(2000.0, sensitivity=1.0, shape=()))),
-)
-
-_TYPES = {type(inner) for event in _LISTED for inner in events.walk(event)} | {events.NonPrivate}
-
-#: An event that nobody listed joins by its example.
-EVERY = (
-    *_LISTED,
-    *(event for event in events.examples(Neighboring.ADD_OR_REMOVE_ONE) if type(event) not in _TYPES),
 )
 
 GROUPED = (
