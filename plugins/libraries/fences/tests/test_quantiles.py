@@ -344,6 +344,7 @@ def centers(values, epsilon=8.0):
     return center_scores(column(values).sum(counts_around(target, GRID)), epsilon)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("relation", [AR, RO])
 @pytest.mark.parametrize(
     ("scores", "values", "q"), [(spreads, NEAR_AND_FAR, 5 / 8), (centers, VALUES, 1 / 2)]
