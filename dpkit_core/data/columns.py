@@ -219,7 +219,7 @@ class Column:
             within = isinstance(value, float) and value.is_integer() and _in_calendar(value)
             return None if within else "give a date in the years 1 to 9999"
         if not isinstance(value, float):
-            return "a bound is a number, without quotes"
+            return 'a bound is a number, without quotes; those of dates need kind = "date"'
         return None if math.isfinite(value) else "bounds must be finite"
 
     def _of_kind(self) -> Iterator[str]:

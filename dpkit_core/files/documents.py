@@ -84,7 +84,7 @@ def read_json(path: Path | str, what: str, error: type[DpkitError]) -> Any:
             parse_constant=_no_number,
         )
     except (ValueError, RecursionError) as cause:
-        raise error(f"{what} is not valid JSON: {_reason(cause)}") from cause
+        raise error(f"{what} is not valid JSON: {_reason(cause)}; give a file as dpkit wrote it") from cause
     require_plain(document, what, error)
     return document
 
@@ -122,7 +122,9 @@ def _text(path: Path | str, what: str, error: type[DpkitError], largest: int) ->
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as cause:
-        raise error(f"{what} {path} is not text in UTF-8: {cause.reason}") from cause
+        raise error(
+            f"{what} {path} is not text in UTF-8 ({cause.reason}); give another file, or save it as UTF-8"
+        ) from cause
 
 
 def _reason(cause: Exception) -> str:

@@ -109,6 +109,11 @@ class IntervalsOfALine(Protocol):
         ...
 
     @property
+    def centered(self) -> tuple[tuple[str, ...], ...]:
+        """The features of each column of categories whose coefficients are taken to add up to 0."""
+        ...
+
+    @property
     def sentences(self) -> tuple[str, ...]:
         """What is estimated, and what the intervals rest on."""
         ...

@@ -183,7 +183,7 @@ class Release:
         return {**dict(zip(line.features, line.slopes, strict=True)), INTERCEPT: line.level}
 
     def intervals(self, level: float = 0.95) -> IntervalsOfALine:
-        """Return standard errors and intervals of the line's coefficients, from released numbers alone.
+        """Return intervals of the line's coefficients, from released numbers alone.
 
         For models of ``winsorized_least_squares``; it costs no budget. ``dpkit_model_lines.intervals``
         documents what is estimated, and how.
@@ -191,7 +191,7 @@ class Release:
         Raises
         ------
         InvalidRelease
-            If the model does not keep its noisy moments, or the noise is too large relative to them.
+            If the model does not keep its noisy moments.
         """
         of_model = getattr(self.usable_model, "intervals", None)
         if of_model is None:

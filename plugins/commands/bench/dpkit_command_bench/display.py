@@ -14,6 +14,7 @@ from dpkit_cli.options import Format
 
 from dpkit_command_bench.code import Code
 from dpkit_command_bench.errors import MissingTable
+from dpkit_command_bench.metrics import METRICS
 from dpkit_command_bench.results import Results
 from dpkit_command_bench.runner import RunOutcome
 from dpkit_command_bench.sources import locate
@@ -80,7 +81,7 @@ def show_summary(summary: Summary) -> None:
     if not summary.cells:
         return
     metric = summary.metric
-    render.heading(f"{metric} on held-out records: median and quartiles of the trials")
+    render.heading(f"{metric} {METRICS[metric].of}: median and quartiles of the trials")
     compositions = list(dict.fromkeys(cell.setting.composition for cell in summary.cells))
     columns = _cell_columns(summary.cells)
     if len(compositions) == 1:

@@ -1,4 +1,4 @@
-"""Metrics of trials. Every metric reads held-out private records without noise: research only."""
+"""Metrics of trials. They read private records, or what is relevant, without noise: research only."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ class Outcome:
 
 @attrs.frozen
 class Metric:
-    """A named number. ``refused`` is its value if the mechanism refused to release a model."""
+    """A named number, and of what. ``refused`` is its value if the mechanism refused to release a model."""
 
     name: str
     measure: Callable[[Outcome], float | None]
     larger_is_better: bool
     refused: float | None
+    of: str = "on held-out records"
 
 
 def _r2(outcome: Outcome) -> float | None:
@@ -74,7 +75,7 @@ METRICS: Mapping[str, Metric] = {
     for metric in (
         Metric("r2", _r2, larger_is_better=True, refused=-math.inf),
         Metric("rmse", _rmse, larger_is_better=False, refused=math.inf),
-        Metric("recall", _recall, larger_is_better=True, refused=None),
+        Metric("recall", _recall, larger_is_better=True, refused=None, of="of the relevant features"),
     )
 }
 

@@ -75,7 +75,9 @@ class Results:
             If there is no such folder, it holds no trials, or a file in it cannot be read.
         """
         if not self.folder.is_dir():
-            raise InvalidResults(f"there are no results in {self.folder}: it is not a folder")
+            raise InvalidResults(
+                f"there are no results in {self.folder}: it is not a folder; give one that dpkit bench wrote"
+            )
         by_key = {row["key"]: row for row in self.stored()}
         if not by_key:
             raise InvalidResults(

@@ -24,6 +24,7 @@ from dpkit_core.privacy.units import grouped
 from dpkit_core.release.certificate import EVALUATION, IN_SAMPLE
 from dpkit_core.release.evaluation import CAPPED_R2
 from dpkit_core.release.kinds import shown
+from dpkit_core.release.models import INTERCEPT, digits
 from dpkit_core.release.signing import unsigned
 from dpkit_core.release.verify import TOTALS
 from dpkit_core.text import Shown
@@ -281,10 +282,14 @@ def model_and_intervals(release: Release) -> Shown:
         intervals = release.intervals()
     except InvalidRelease:
         return table
+    line = release.coefficients()
+    for column in intervals.centered:
+        shared = math.fsum(line[name] for name in column) / len(column)
+        line |= {name: line[name] - shared for name in column} | {INTERCEPT: line[INTERCEPT] + shared}
     first, second, *others = table.header
     header = (first, second, "95 % from", "to", *others)
     told = {row[0]: (*row[1:], "")[:2] for row in intervals.rows}
-    rows = tuple((row[0], row[1], *told[row[0]], *row[2:]) for row in table.rows)
+    rows = tuple((row[0], digits(line[row[0]]), *told[row[0]], *row[2:]) for row in table.rows)
     return Shown(header, rows, (*table.sentences, *intervals.sentences))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import attrs
 import pytest
 from dpkit_cli.app import app
-from dpkit_command_report.page import About, bars, facts, page
+from dpkit_command_report.page import About, bars, facts, model_and_intervals, page
 from dpkit_command_report.results import PictureScale, page_of_results
 from typer.testing import CliRunner
 
@@ -20,6 +20,7 @@ from dpkit_core import (
     Column,
     Ledger,
     Neighboring,
+    Randomness,
     Release,
     Schema,
     compose,
@@ -96,6 +97,20 @@ def test_it_says_how_sure_the_line_is_or_why_that_cannot_be_said(release, data):
         assert f"{name} {coefficients[name]:.6g} {low} {high}" in text  # one table, one set of coefficients
     plan = compose(regressor="mean").plan(release.certificate.schema, Budget(2.0))
     assert "There are no intervals for this release" in page(plan.run(data), "release.json")
+
+
+def test_coefficients_of_categories_are_those_that_the_intervals_are_of(release, data):
+    plan = compose(regressor="winsorized_least_squares").plan(release.certificate.schema, Budget(9.0, 1e-6))
+    found = plan.run(data, randomness=Randomness.from_seed(1))
+    table = model_and_intervals(found)
+    told = {name: [float(cell) for cell in cells[:3]] for name, *cells in table.rows}
+    one, other = (told[f"<i>city</i>={name}"][0] for name in ("Bonn", "Kiel"))
+    assert one == pytest.approx(-other)
+    assert all(low <= value <= high for value, low, high in told.values())
+    assert one - other == pytest.approx(200, abs=60)
+    assert other + told["(intercept)"][0] == pytest.approx(
+        found.coefficients()["<i>city</i>=Kiel"] + found.coefficients()["(intercept)"], rel=1e-4
+    )
 
 
 @pytest.mark.slow

@@ -38,7 +38,7 @@ def show(
         str,
         typer.Argument(
             metavar="KIND",
-            help="scorer, selector, regressor or accountant; recipe or suite. May be left out for a part.",
+            help="scorer, selector, regressor or accountant; recipe or suite; or the name of a part alone.",
             autocompletion=kinds,
         ),
     ],

@@ -213,7 +213,9 @@ def test_coefficients_of_a_column_of_categories_add_up_to_0():
     assert [row[1] for row in model.intervals("y").rows] == ["cannot be told"] * 7
     intervals = model.intervals("y", 0.95, [KINDS[1:4], KINDS[4:]])
     assert (np.diff(intervals.bounds)[:, 0] < 0.6).all()
-    assert "coefficients of a column's categories add up to 0" in " ".join(str(intervals).split())
+    assert "of kind=a to kind=c, and those of place=d to place=e add up to 0" in " ".join(
+        str(intervals).split()
+    )
     # Of two whose coefficients add up to 0, each is told as well as the other, and the line is as they say.
     np.testing.assert_allclose(intervals.bounds[4], -intervals.bounds[5, ::-1], rtol=1e-3, atol=1e-3)
     ((lower, upper),) = intervals.of_line(np.array([[0.5, 0, 1, 0, 1, 0]]))
@@ -248,6 +250,29 @@ def test_categories_that_many_records_lack_are_as_they_were():
     assert ((told.bounds[:4, 0] <= best) & (best <= told.bounds[:4, 1])).all()
     few = model_of_kinds(20_000, 3.0, rng, shares=[0.6, 0.3, 0.0999])
     assert (np.diff(few.intervals("y", 0.95, [KINDS[1:4], KINDS[4:]]).bounds)[:, 0] < 0.6).all()
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3])
+def test_categories_that_some_records_have_none_of_keep_what_tells_these_apart(share):
+    def table(n, rng):
+        kind = rng.choice(4, n, p=[share, *np.full(3, (1 - share) / 3)])
+        X = np.eye(4)[kind][:, 1:]
+        return X, X @ [4.0, 4.0, 3.0] + rng.normal(0, 0.5, n)
+
+    names, rng = ("kind=a", "kind=b", "kind=c"), np.random.default_rng(12)
+    X, y = table(20_000, rng)
+    v = np.column_stack([np.ones(len(X)), 0.8 * (2 * X - 1), (y - 3) / 4])
+    noise = symmetric_noise(5, 3.0 / np.sqrt(2), rng)
+    noisy = v.T @ v + noise + (np.sqrt(2) - 1) * np.diag(noise.diagonal())
+    moments = NoisyMoments(noisy[np.triu_indices(5)], 3.0, 0.8, 3.0, 4.0)
+    half = np.full(3, 0.5)
+    model = WinsorizedLinearModel(names, half, half, 3.0, np.ones(3), 0.0, (-99.0, 99.0), moments)
+    intervals = model.intervals("y", 0.99, [names])
+    lower, upper = intervals.bounds.T
+    assert not intervals.centered
+    assert (lower < [4.0, 4.0, 3.0, 0.0]).all()
+    assert (upper > [4.0, 4.0, 3.0, 0.0]).all()
+    assert (upper - lower < 1).all()
 
 
 def test_categories_of_which_some_were_left_out_are_as_they_were():
