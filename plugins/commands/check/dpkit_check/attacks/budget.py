@@ -223,7 +223,7 @@ def _delta_pays(one: Draw, other: Draw) -> bool:
     what the tails differ by after a factor of e^epsilon is a delta that no proof avoids where the noise is
     released: less is asked of an honest part than it has proved.
     """
-    scales, others = ({method: scale for method, scale in _scales(draw)} for draw in (one, other))
+    scales, others = (dict(_scales(draw)) for draw in (one, other))
     if not isinstance(one.event, ApproxDP) or scales.keys() != others.keys():
         return False
     epsilon, delta = one.event.pair()

@@ -141,13 +141,15 @@ def shift_share(case: RegressorCase, pair: Pair, seed: int) -> float | None:
     """
     if len(case.plan.events) != 1:
         return None
-    (event,) = case.plan.events
     first, drawn = _fit(case, pair[0], seed, ())
-    laws, scales = drawn.laws, np.array(drawn.scales)
-    if drawn.others or len(set(laws)) != 1 or len(laws) > _NUMBERS:
+    if drawn.others or len(set(drawn.laws)) != 1 or len(drawn.laws) > _NUMBERS:
         return None
-    if drawn.bounds:
-        return _share_by_coins(case, pair, seed)
+    return _share_by_coins(case, pair, seed) if drawn.bounds else _share(case, pair, seed, first, drawn)
+
+
+def _share(case: RegressorCase, pair: Pair, seed: int, first: Vector | None, drawn: _Moved) -> float | None:
+    """Return the share where there are no coins, by a first release and what it drew."""
+    (event,), laws, scales = case.plan.events, drawn.laws, np.array(drawn.scales)
     chance, base = 1.0, np.zeros(len(laws))
     if first is None and laws[0] == "laplace":
         chance, base = _pushed(case, pair, seed, len(laws)) or (chance, base)
