@@ -158,7 +158,7 @@ class WholeNumber(Script):
 
 @attrs.define(eq=False)
 class Coined(Script):
-    """One coin, and a number for each candidate: one of known law, or the difference of two exponential ones."""
+    """One coin, and for each candidate a number of known law, or the difference of two exponential ones."""
 
     left: npt.NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(0, dtype=np.int64))
     noise: Floats = attrs.field(factory=lambda: np.zeros(0))
@@ -394,6 +394,49 @@ def law_of_whole_noise(released: Callable[[WholeNumber], Outcome]) -> dict[Outco
         outcome = released(WholeNumber(value=value))
         law[outcome] = law.get(outcome, 0.0) + math.exp(-abs(value) / scale) * math.tanh(0.5 / scale)
     return law
+
+
+#: How often other numbers are drawn by which it is seen that one decides alone.
+ALONE_TRIES = 8
+
+
+def law_of_one_of_many(released: Callable[[WholeNumbers], Outcome]) -> dict[Outcome, float]:
+    """Return the law of a release that is one thing above a level of one of many whole numbers, else another.
+
+    Raises
+    ------
+    NotProbed
+        If it follows from anything else, or noise is drawn in another way.
+    """
+    probe = WholeNumbers()
+    released(probe)
+    if not 0 < probe.size <= MOST_WHOLE or not 0 < probe.scale <= MOST_WHOLE:
+        raise NotProbed
+    size, reach = probe.size, math.ceil({"laplace": _WITHIN, "gaussian": 12.0}[probe.law] * probe.scale)
+    rng = np.random.default_rng(0)
+
+    def given(place: int, value: float, *, others: bool = False) -> Outcome:
+        noise = np.rint(probe.scale * rng.uniform(-6, 6, size)) if others else np.zeros(size)
+        noise[place] = value
+        return released(WholeNumbers(noise=noise))
+
+    ends = [(given(i, -reach), given(i, reach)) for i in range(size)]
+    decisive = [i for i, (below, above) in enumerate(ends) if below != above]
+    if len(decisive) != 1:
+        raise NotProbed
+    (place,), low, high = decisive, -reach, reach
+    below, above = ends[place]
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if given(place, middle) == above else (middle, high)
+    for _ in range(ALONE_TRIES):
+        for far in (0, math.ceil(probe.scale), reach // 2):
+            found = given(place, low - far, others=True), given(place, high + far, others=True)
+            if found != (below, above):
+                raise NotProbed
+    law = np.exp(whole_log_law(probe.law, probe.scale, reach))
+    chance = math.fsum(law[high + reach :])
+    return {above: chance, below: 1 - chance}
 
 
 def law_of_test(picked: Callable[[OneTest], Outcome]) -> tuple[Outcome, float, int]:

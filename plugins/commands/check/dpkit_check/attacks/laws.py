@@ -95,8 +95,8 @@ PROBES = (
     (BUDGETS[1], 40, 1, (1.0, 2.0), (-6.0, -5.0, -0.6, -0.1, 0.1, 0.4)),
     (NO_BUDGET, 2, 1, (1.0, 2.0), (-20001.0, -20000.0, -101.0, -100.0, -24.0, -23.0, 30.0, 31.0)),
 )
-# Budgets, a fifth apart, under which noise in whole steps is looked at: a scale that is rounded is too small at
-# some of them. And by how many ranges the last of two is ahead: tails tell most.
+# Budgets, a fifth apart, under which noise in whole steps is looked at: a scale that is rounded is too small
+# at some of them. And by how many ranges the last of two is ahead: tails tell most.
 STEPPED = tuple(Budget(0.4 * 1.2**i, 1e-6) for i in reversed(range(19)))
 _STEPS = (-9.0, -8.0, -0.6, 0.4)
 # The other scores, in range sensitivities: scores of either sign must be hidden alike.
@@ -364,7 +364,7 @@ def _whole_steps_apart(make: Factory[TopKSelector]) -> Iterator[float]:
 
 
 def _coined_apart(make: Factory[TopKSelector]) -> Iterator[float]:
-    """Yield which share of its event's epsilon the chances of one of many candidates use, whatever a coin says."""
+    """Yield which share of its event's epsilon the chances of one of many use, over all that a coin says."""
     case = claimed_selection(make, COINED, (1,), (1.0, 2.0), budget=COINED_BUDGET)
     if case is None:
         return
