@@ -44,6 +44,9 @@ _STEP = 2.0**-6
 # Noise is moved by so many scales at most for a fit not to refuse: more is below any delta of the kit.
 _FARTHEST = 24.0
 
+# To see whether noise matters at all, it is moved by so many scales, and up to this number.
+_ENOUGH, _LARGEST = 1e6, 2.0**60
+
 # The release near a few draws is not all of it.
 _SLACK = 1.05
 
@@ -129,6 +132,20 @@ def _fit(
     answers = _Moved(seed, shifts, coins)
     outcome, _ = case.run(data, answers, released_numbers)
     return (None if isinstance(outcome, Refusal) else np.asarray(outcome, dtype=float)), answers
+
+
+def noise_matters(case: RegressorCase, data: Any, seed: int) -> bool:
+    """Return whether whole-number noise, moved very far, changes a release; True where it is not seen.
+
+    A test that is passed or failed almost surely does not hide that there is noise: enough of it decides.
+    """
+    first, drawn = _fit(case, data, seed, ())
+    if drawn.others or drawn.bounds or not drawn.laws or len(drawn.laws) > _NUMBERS:
+        return True
+    far = np.minimum(_ENOUGH, _LARGEST / np.array(drawn.scales))
+    each = [far, *(far * (np.arange(far.size) == i) for i in range(far.size))]
+    moved = [_fit(case, data, seed, sign * shifts)[0] for shifts in each for sign in (1, -1)]
+    return any((one is None) != (first is None) or not np.array_equal(one, first) for one in moved)
 
 
 def shift_share(case: RegressorCase, pair: Pair, seed: int) -> float | None:
