@@ -381,7 +381,7 @@ def _coined_apart(make: Factory[TopKSelector]) -> Iterator[float]:
 
 def _divergences_apart(case: SelectorCase) -> Iterator[float]:
     """Yield which share of the Renyi divergences that its event says the chances in a pick of two reach."""
-    event = case.plan.events[0]
+    event = next(iter(case.plan.events), None)
     if not isinstance(event, Renyi):
         return
     try:
