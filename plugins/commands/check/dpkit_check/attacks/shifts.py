@@ -145,7 +145,9 @@ def noise_matters(case: RegressorCase, data: Any, seed: int) -> bool:
     far = np.minimum(_ENOUGH, _LARGEST / np.array(drawn.scales))
     each = [far, *(far * (np.arange(far.size) == i) for i in range(far.size))]
     moved = [_fit(case, data, seed, sign * shifts)[0] for shifts in each for sign in (1, -1)]
-    return any((one is None) != (first is None) or not np.array_equal(one, first) for one in moved)
+    if first is None:
+        return any(one is not None for one in moved)
+    return any(one is None or not np.array_equal(one, first) for one in moved)
 
 
 def shift_share(case: RegressorCase, pair: Pair, seed: int) -> float | None:
