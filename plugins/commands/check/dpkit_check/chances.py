@@ -619,6 +619,70 @@ def _known(
     return wins
 
 
+#: Noise of a threshold at which it is seen whom it lets pass; and the integral over it.
+_THRESHOLDS, _SCANNED = (-2.0, 0.0, 3.0), np.linspace(-45, 45, 9001)
+
+
+def chance_of_the_last(picked: Callable[[Coined], int], left: int) -> float:
+    """Return the chance with which the last of ``left``, in a public order, is the first above a threshold.
+
+    All others have equal scores, and the threshold and each candidate have Laplace noise of their own. Given
+    the threshold's, that of a candidate has to be above a level, which rises with it in proportion. So the
+    chance is an integral over one number, as exact as that; random noise must agree with who passes.
+
+    Raises
+    ------
+    NotProbed
+        If the selector draws or picks in another way.
+    """
+    rng = np.random.default_rng(0)
+
+    def pick(noise: Floats, least: Floats | float = 0.0) -> int:
+        script = Coined(noise=noise, least=least)
+        found = picked(script)
+        if script.sides or script.ordered or (script.law, script.given) not in _LAPLACE:
+            raise NotProbed
+        return found
+
+    low, high = REACH["laplace"]
+
+    def level(place: int, threshold: float) -> float:
+        """Return the noise from which on a candidate passes, where of the others only the last does."""
+        noise = np.full(1 + left, low)
+        noise[0], noise[-1] = threshold, high
+        bottom, top = low, high
+        for _ in range(HALVINGS):
+            noise[1 + place] = (bottom + top) / 2
+            passes = pick(noise) == place
+            bottom, top = (bottom, noise[1 + place]) if passes else (noise[1 + place], top)
+        return top
+
+    others, last = (
+        np.array([level(place, threshold) for threshold in _THRESHOLDS]) for place in ((left // 2), left - 1)
+    )
+    at = np.array(_THRESHOLDS)
+    slope = (others[-1] - others[0]) / (at[-1] - at[0])
+    starts = others - slope * at, last - slope * at
+    if not 0 < slope < math.inf or max(np.ptp(one) for one in starts) > 1e-4:
+        raise NotProbed
+    ahead = np.append(np.full(left - 1, starts[0][0]), starts[1][0])
+    for number in range(4 * LIST_TRIES):
+        noise = np.append(rng.uniform(-3, 3), ahead)
+        noise[1:] += slope * noise[0] + rng.uniform(-20, -0.01, left)
+        passing = sorted(rng.choice(left, number % 3, replace=False).tolist())
+        noise[[1 + place for place in passing]] = (ahead + slope * noise[0] + 0.01)[passing]
+        found = pick(noise, rng.exponential(size=1 + left))
+        if found != (passing[0] if passing else 0):
+            raise NotProbed
+    weight = np.exp(-np.abs(_SCANNED)) / 2
+    all_fail = _below("laplace", starts[0][0] + slope * _SCANNED) ** (left - 1)
+    passes = _above("laplace", starts[1][0] + slope * _SCANNED)
+    return float(np.trapezoid(weight * all_fail * passes, _SCANNED))
+
+
+#: Laws and numbers of draws that are Laplace noise.
+_LAPLACE = {("laplace", 1), ("exponential", 2)}
+
 #: Up to this scale all differences of two whole numbers are added up.
 MOST_COARSE = 60.0
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from dpkit_check.chances import (
     NotProbed,
+    chance_of_the_last,
     coined_chances,
     law_of_one_of_many,
     whole_chances,
@@ -60,6 +61,32 @@ def test_the_sum_of_two_exponential_numbers_is_not_their_difference():
 
     with pytest.raises(NotProbed):
         coined_chances(picked, 5)
+
+
+def scanned(scores, factor):
+    def picked(script):
+        threshold, *noise = script.give("exponential", 1, 6) - script.give("exponential", 1, 6)
+        above = np.flatnonzero(scores + factor * np.array(noise) > 2 * threshold)
+        return int(above[0]) if above.size else 0
+
+    return picked
+
+
+def test_the_first_above_a_noisy_threshold_has_the_chance_of_many_runs():
+    scores = np.array([1.0, 1.0, 1.0, 1.0, 0.0])
+    noise = np.random.default_rng(0).laplace(size=(400_000, 6))
+    above = scores + 4 * noise[:, 1:] > 2 * noise[:, :1]
+    often = np.mean(above[:, 4] & ~above[:, :4].any(axis=1))
+    assert chance_of_the_last(scanned(scores, 4), 5) == pytest.approx(often, abs=4 * math.sqrt(often / 4e5))
+
+
+def test_the_best_above_a_noisy_threshold_is_not_the_first():
+    def picked(script):
+        threshold, *noise = script.give("exponential", 1, 6) - script.give("exponential", 1, 6)
+        return int(np.argmax(noise)) if max(noise) > 2 * threshold else 0
+
+    with pytest.raises(NotProbed):
+        chance_of_the_last(picked, 5)
 
 
 def test_one_of_many_whole_numbers_decides_by_its_tail():

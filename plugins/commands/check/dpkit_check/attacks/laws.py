@@ -43,6 +43,7 @@ from dpkit_check.chances import (
     OneNumber,
     OneTest,
     Script,
+    chance_of_the_last,
     chances,
     coined_chances,
     largest_ratio,
@@ -107,6 +108,8 @@ JOINT_TRIES = 16
 # Candidates, of whom a coin may let any one be picked, a budget, and by how many ranges the last is ahead.
 COINED, COINED_BUDGET = 400, Budget(1.0, 1e-6)
 _ALONG = tuple(i / 4 for i in range(-4, 13))
+# Candidates of whom the first above a threshold is picked; scores of all but the last, and its own.
+SCANNED, _ABOVE = 60, ((1.0, 0.0), (1.0, -4.0), (0.5, -0.5))
 # Candidates of which one may have to win several draws.
 MANY = 120
 # Features and picks of which all lists are compared, and the sensitivity: monotone scores, and others.
@@ -274,8 +277,8 @@ def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Tria
 
     Also several picks at once with one draw of noise per candidate, whose scale is measured; lists of picks
     with one draw per list, between scores that all move; picks from a random sample of the candidates,
-    over all samples; whatever a coin says that decides for all; and picks that win several draws, as in a
-    tournament.
+    over all samples; whatever a coin says that decides for all; picks that win several draws, as in a
+    tournament; and the first of many that is above a noisy threshold.
 
     In the first and in later rounds, with two candidates left and with many, for tiny and huge sensitivities,
     for scores that are equal, close and far apart; noise in whole steps at many budgets.
@@ -299,6 +302,7 @@ def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Tria
                     reached += _chances_apart(case, turn, places)
         reached += _whole_steps_apart(variant)
         reached += _coined_apart(variant)
+        reached += _thresholds_apart(variant)
         for left, picks in JOINT:
             case = claimed_selection(variant, left, (picks,))
             if case is not None:
@@ -377,6 +381,33 @@ def _coined_apart(make: Factory[TopKSelector]) -> Iterator[float]:
     with suppress(NotProbed):
         known = {place: coined_chances(partial(picked, place), case.features) for place in _ALONG}
         yield from _losses_apart(case, 0, known)
+
+
+def _thresholds_apart(make: Factory[TopKSelector]) -> Iterator[float]:
+    """Yield which share of its epsilon the chance uses of being the first of many above a noisy threshold."""
+    case = claimed_selection(make, SCANNED, (1,), (1.0, 2.0), budget=COINED_BUDGET)
+    epsilon = None if case is None else _pure_epsilon(case.plan.events)
+    if case is None or epsilon is None:
+        return
+
+    def picked(values: Vector, script: Coined) -> int:
+        return case.selected([values], Chosen(script))[0]
+
+    for others, last in _ABOVE:
+        values = np.append(np.full(case.features - 1, others), last)
+        moved = values + np.where(np.arange(case.features) < case.features - 1, -1.0, 1.0)
+        try:
+            p, q = (chance_of_the_last(partial(picked, each), case.features) for each in (values, moved))
+        except NotProbed:
+            return
+        ratio = largest_ratio([((p, 1 - p), (q, 1 - q))])
+        require(
+            ratio <= epsilon * (1 + 1e-3) + 2e-3,
+            f"of {case.features} candidates, the last is the first above a noisy threshold with probability "
+            f"{p:.6g} if its score is {last:g} and all others {others:g}, and {q:.6g} if it rises and they "
+            f"fall by 1: a loss of {ratio:.4g}; its event allows {epsilon:.4g} ({case.name})",
+        )
+        yield ratio / epsilon
 
 
 def _divergences_apart(case: SelectorCase) -> Iterator[float]:
