@@ -619,6 +619,9 @@ def _known(
     return wins
 
 
+#: Laws and numbers of draws that are Laplace noise.
+_LAPLACE = {("laplace", 1), ("exponential", 2)}
+
 #: Noise of a threshold at which it is seen whom it lets pass; and the integral over it.
 _THRESHOLDS, _SCANNED = (-2.0, 0.0, 3.0), np.linspace(-45, 45, 9001)
 
@@ -679,9 +682,6 @@ def chance_of_the_last(picked: Callable[[Coined], int], left: int) -> float:
     passes = _above("laplace", starts[1][0] + slope * _SCANNED)
     return float(np.trapezoid(weight * all_fail * passes, _SCANNED))
 
-
-#: Laws and numbers of draws that are Laplace noise.
-_LAPLACE = {("laplace", 1), ("exponential", 2)}
 
 #: Up to this scale all differences of two whole numbers are added up.
 MOST_COARSE = 60.0
