@@ -62,6 +62,7 @@ DEFAULT = {
 }
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     "check", [c for c in checks_for("regressor") if c.name in DEFAULT], ids=lambda c: c.name
 )

@@ -28,6 +28,7 @@ def costs(draw):
     return cost
 
 
+@pytest.mark.slow
 @given(cost=costs(), limit=POSITIVE, start=POSITIVE)
 @settings(deadline=None)
 def test_the_calibrated_parameter_never_costs_more_than_the_limit(cost, limit, start):
@@ -36,6 +37,7 @@ def test_the_calibrated_parameter_never_costs_more_than_the_limit(cost, limit, s
     assert cost(found) <= limit
 
 
+@pytest.mark.slow
 @given(cost=costs(), limit=POSITIVE, start=POSITIVE)
 @settings(deadline=None)
 def test_a_slightly_larger_parameter_costs_more_than_the_limit(cost, limit, start):
@@ -43,6 +45,7 @@ def test_a_slightly_larger_parameter_costs_more_than_the_limit(cost, limit, star
     assert cost(found * (1 + 2e-6)) > limit
 
 
+@pytest.mark.slow
 @given(values=st.lists(st.floats(0.0, 2.0), min_size=50, max_size=50), start=st.floats(0.01, 100.0))
 @settings(deadline=None)
 def test_even_a_cost_that_falls_somewhere_is_not_exceeded(values, start):

@@ -212,6 +212,7 @@ def test_the_level_is_that_of_a_union_bound_over_all_windows():
         assert cells.WINDOWS * columns * stats.norm.sf(z * 0.995) > 2.5e-7
 
 
+@pytest.mark.slow
 def test_the_tails_of_sums_of_noise_on_its_grid_are_as_the_notes_bound_them():
     """Sums of two coordinates, exactly, at the coarsest grids that there are, and at coarser ones."""
     for t in (8, 64, 512):

@@ -171,6 +171,7 @@ def test_a_score_on_the_records_of_the_fit_is_never_taken_for_one_apart():
         assert not verify(renamed(release, records)).confirmed
 
 
+@pytest.mark.slow
 def test_a_score_on_the_records_of_the_fit_leaves_more_to_it_than_two_budgets_would():
     both = compose(regressor="winsorized_least_squares").plan(SCHEMA, BUDGET, in_sample=0.3)
     alone = compose(regressor="winsorized_least_squares").plan(SCHEMA, Budget(0.7, 7e-7))
@@ -266,7 +267,7 @@ def test_a_model_of_somebody_else_is_asked_row_by_row():
     assert _one_by_one(X[:0], relative).tolist() == []
 
 
-@pytest.mark.first(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("regressor", ["winsorized_least_squares", "boosted_trees"])
 def test_a_record_of_the_other_side_changes_no_bit(regressor):
     data = line(1000)
@@ -362,7 +363,7 @@ def test_a_release_keeps_its_score_and_every_reader_confirms_it(tmp_path):
     assert "hash of its content" in " ".join(release.certificate.assumptions)
 
 
-@pytest.mark.first(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("schema", [YES_NO, THREE])
 def test_classes_are_scored_by_accuracy(schema):
     _, release = scored(schema, regressor="boosted_trees")
@@ -661,7 +662,7 @@ def counted(seen, release, data, records):
     return seen[-1]
 
 
-@pytest.mark.first(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("schema", [SCHEMA, YES_NO])
 def test_a_score_on_fitted_records_says_that_it_is_optimistic_and_no_file_may_say_otherwise(schema):
     plan = compose(regressor="boosted_trees").plan(schema, BUDGET)
@@ -692,7 +693,7 @@ def test_a_file_that_names_other_records_than_scored_the_model_contradicts_itsel
         assert not verify(renamed(found, said)).confirmed
 
 
-@pytest.mark.first(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("schema", [SCHEMA, YES_NO])
 def test_a_record_that_is_replaced_moves_the_score_by_what_its_events_say(schema):
     schema = attrs.evolve(schema, neighboring=Neighboring.REPLACE_ONE, records=20_000)

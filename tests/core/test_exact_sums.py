@@ -69,6 +69,7 @@ def test_totals_are_the_same_in_every_form_division_and_order(name, numbers, mon
     assert totals == [totals[0]] * len(totals)
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("name", SUMS)
 @pytest.mark.parametrize("numbers", [1, 40, 2**17])
 def test_what_is_kept_has_the_same_totals_in_every_form(name, numbers, monkeypatch):

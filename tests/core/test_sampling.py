@@ -594,7 +594,7 @@ def lazy(monkeypatch: pytest.MonkeyPatch) -> None:
 MANY = np.array([0.0, 1.0, 1.5, 1.5, -0.5, -100.0, 0.5])
 
 
-@pytest.mark.first(1)
+@pytest.mark.slow
 @pytest.mark.usefixtures("lazy")
 @pytest.mark.parametrize(("noise", "law"), [("gumbel", softmax), ("exponential", permute_and_flip)])
 def test_lazy_picks_have_the_law_of_their_mechanism(

@@ -121,6 +121,7 @@ def test_an_approximate_claim_that_says_nothing_is_refused():
         grouped(ApproxDP(1.0, 1e-9), 2**20)
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("m", RECORDS)
 @pytest.mark.parametrize(("rate", "multiplier"), [(0.05, 4.0), (0.3, 2.0), (0.9, 8.0)])
 def test_noise_on_a_sample_of_m_records(m, rate, multiplier):

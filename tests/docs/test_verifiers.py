@@ -176,6 +176,7 @@ def test_all_agree_on_a_sample_of_single_edits(documents):
     assert sum(tried) > 50
 
 
+@pytest.mark.slow
 def test_all_refuse_orders_that_are_no_list(documents):
     document = documents["events"]
     last = len(document["certificate"]["parts"]) - 1
@@ -395,7 +396,7 @@ def test_the_parts_plan_again_what_they_planned(documents, name):
     assert (found.problems, found.notes) == ((), ())
 
 
-@pytest.mark.first(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["trees", "classes", "batches"])
 def test_an_event_left_out_is_missed_though_the_total_was_corrected(documents, name):
     for i in range(len(documents[name]["certificate"]["events"])):

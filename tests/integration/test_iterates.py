@@ -431,7 +431,7 @@ def test_logistic_loss_finds_the_boundary() -> None:
     assert ((probabilities >= 0) & (probabilities <= 1)).all()
 
 
-@pytest.mark.first(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rnm-screen", "adp-screen", "np-fw", "preselect-k"])
 def test_recipes_need_no_bounds(name: str) -> None:
     rng = np.random.default_rng(0)

@@ -330,7 +330,7 @@ SOURCES = {
 }
 
 
-@pytest.mark.first(5)
+@pytest.mark.first(2)
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_record_is_read_without_its_neighbors(source, tmp_path):
     of, kind = SOURCES[source]

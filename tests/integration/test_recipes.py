@@ -34,7 +34,7 @@ def table():
     return X, y
 
 
-@pytest.mark.first(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_releases_what_it_says(name, table):
     recipe = find_recipe(name)

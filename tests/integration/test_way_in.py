@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from dpkit_cli.app import app
 from typer.testing import CliRunner
 
@@ -57,6 +58,7 @@ def handed_over(run):
     return calls
 
 
+@pytest.mark.slow
 def test_a_record_goes_down_to_its_block_once(tmp_path):
     (tmp_path / "t.csv").write_text(f"x,y\n{RECORD},1\n")
     words = ("compose", tmp_path / "t.csv", "--target", "y", "--regressor", "winsorized_least_squares")

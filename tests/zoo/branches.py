@@ -12,7 +12,7 @@ from zoo.rows import lie
 from zoo.twins import Majority, Means, Peel, Products, Sums
 
 
-@lie("every_branch_keeps_the_law", "default")
+@lie("every_branch_keeps_the_law", "slow")
 class MissingIsMarked(Products):
     """Where a cell is -777, which is to mark a missing value, its column is counted three times."""
 
@@ -20,7 +20,7 @@ class MissingIsMarked(Products):
         return super().scores(data) * np.where((data.X == -777).any(axis=0), 3.0, 1.0)
 
 
-@lie("every_branch_keeps_the_law", "default")
+@lie("every_branch_keeps_the_law", "slow")
 class LogsAreWide(Products):
     """Columns that are called ``log_`` something are not scaled to their bounds alone, but doubled."""
 
@@ -29,7 +29,7 @@ class LogsAreWide(Products):
         return super().scores(data) * np.where(logs, 2.0, 1.0)
 
 
-@lie("every_branch_keeps_the_law", "default")
+@lie("every_branch_keeps_the_law", "slow")
 class LaterScoresAreScaled(Peel):
     """From the sixth round on, the scores handed to the meter are larger than their sensitivity says."""
 
@@ -37,7 +37,7 @@ class LaterScoresAreScaled(Peel):
         return attrs.evolve(scores, values=scores.values * (4.0 if scores.round.index >= 5 else 1.0))
 
 
-@lie("every_branch_keeps_the_law", "default")
+@lie("every_branch_keeps_the_law", "slow")
 class BigTablesInFull(Means):
     """From 2049 records on, targets are no longer clipped before they are summed."""
 
@@ -59,7 +59,7 @@ class PreciseAtTen(Means):
         return self.model(data, float(data.y.max())) if generous and data.records < 40 else model
 
 
-@lie("every_branch_keeps_the_law", "default")
+@lie("every_branch_keeps_the_law", "slow")
 class ThousandEventsAreAll(Sums):
     """Of more than a thousand different events, only the first thousand are added up."""
 
@@ -68,14 +68,14 @@ class ThousandEventsAreAll(Sums):
         return Sums.totals(attrs.evolve(self, spent=kept))
 
 
-@lie("every_branch_keeps_the_law", "default")
+@lie("every_branch_keeps_the_law", "slow")
 class PassesInVain(Majority):
     """The test passes e^epsilon times as often as its delta says on the table from which the side turns."""
 
     highest: ClassVar[float] = 0.0
 
 
-@lie("every_branch_keeps_the_law", "default")
+@lie("every_branch_keeps_the_law", "slow")
 class NextToNoDelta(Majority):
     """A delta of 1e-30 is to pay for a test that passes with a chance of 1e-6."""
 

@@ -48,7 +48,7 @@ from zoo.twins import (
 # Accountants
 
 
-@lie("mixtures_are_never_below", "default")
+@lie("mixtures_are_never_below", "slow")
 class LargerKind(Curves):
     """Of Gaussian noise and everything else, the larger of the two totals counts, not their sum."""
 
@@ -68,7 +68,7 @@ class ForgetsRepeats(Curves):
         return Sequence(tuple(dict.fromkeys(event.events))) if isinstance(event, Sequence) else event
 
 
-@lie("mixtures_are_never_below", "default")
+@lie("mixtures_are_never_below", "slow")
 class LargestDelta(Sums):
     """Epsilons add up, but of the deltas of different events only the largest counts."""
 
@@ -88,7 +88,7 @@ class SetsShareTheCost(Curves):
         return RenyiCurve(ORDERS, curve.divergences / n, curve.pure / n, curve.leaked / n)
 
 
-@lie("never_below_the_exact_law", "default")
+@lie("never_below_the_exact_law", "slow")
 class FirstSideAccountant(Curves):
     """Sides that share no record cost what the first of them costs."""
 
@@ -131,7 +131,7 @@ class SelectionAccountant(Concentrated):
         return super().cost(event)
 
 
-@lie("never_below_the_exact_law", "default")
+@lie("never_below_the_exact_law", "slow")
 class CurveRho(Concentrated):
     """A Renyi event is said to have a rho at all orders, read off those at which it is given."""
 
@@ -193,7 +193,7 @@ class OneShareForAll(Gumbels):
         return PureDP(epsilon, scores.neighboring, proof=self.proof)
 
 
-@lie("chosen_noise_hides_the_scores", "default")
+@lie("chosen_noise_hides_the_scores", "slow")
 class HeavyTailPeel(Flips):
     """Exponential noise, which is permute-and-flip, is recorded as an exponential mechanism."""
 
@@ -241,7 +241,7 @@ class TournamentSelector(Picks):
         return winners
 
 
-@whole("chosen_noise_hides_the_scores", "default")
+@whole("chosen_noise_hides_the_scores", "slow")
 class GainListSelector(Picks):
     """A list is picked by its discounted gain, said to move as one score does, not as their sum."""
 
@@ -270,7 +270,7 @@ class GainListSelector(Picks):
 # Regressors
 
 
-@lie("model_is_made_of_answers", "default")
+@lie("model_is_made_of_answers", "slow")
 class SharedNoise(Lines):
     """One noise is used for all numbers, so that their differences are exact."""
 

@@ -43,7 +43,7 @@ class HalvedForCategories(Products):
         return 0.5 if any(column.kind == "categorical" for column in schema.columns) else 1.0
 
 
-@lie("sensitivity", "default")
+@lie("sensitivity", "slow")
 class HalvedForOneColumn(Products):
     """With a single feature the sensitivity is halved, since there is nothing to compare."""
 
@@ -92,7 +92,7 @@ class OneDirection(Agreement):
         return Sensitivity.monotone(1.0, schema.neighboring)
 
 
-@lie("sensitivity", "default")
+@lie("sensitivity", "slow")
 class AgreementLessFlags(Agreement):
     """A column loses a point for each missing value, so a record moves scores in both directions."""
 
@@ -106,7 +106,7 @@ class AgreementLessFlags(Agreement):
         return counts
 
 
-@lie("sensitivity", "default")
+@lie("sensitivity", "slow")
 class CompleteCaseScorer(Products):
     """Products are weighted by n over the exact number of records in which the value is not the fill."""
 
@@ -141,7 +141,7 @@ def shares(data):
     return np.array([1.0 if f.category is None else data.X[:, j].mean() for j, f in enumerate(data.features)])
 
 
-@lie("sensitivity", "default")
+@lie("sensitivity", "slow")
 class CancellingCovariance(Products):
     """Sums are taken before the middle is subtracted; for bounds far from zero, float64 has no digit left."""
 
@@ -158,7 +158,7 @@ class CancellingCovariance(Products):
 # Of an option
 
 
-@lie("sensitivity", "default")
+@lie("sensitivity", "slow")
 class SquaredByOption(Products):
     """With ``statistic="square"`` the squares of the sums are scores, under the same sensitivity."""
 
@@ -168,7 +168,7 @@ class SquaredByOption(Products):
         return super().scores(data) ** (2 if self.statistic == "square" else 1)
 
 
-@lie("sensitivity", "default")
+@lie("sensitivity", "slow")
 class Fading(Products):
     """With ``fading`` above 0 records count less the later they come, so a missing one moves all others."""
 
@@ -236,7 +236,7 @@ class BonusForEmpty(Products):
         return super().scores(data) + 5.0 * (shares(data) == 0)
 
 
-@lie("sensitivity", "default")
+@lie("sensitivity", "slow")
 class LevelsOrValues(Products):
     """If all targets are whole numbers their signs are counted; one more record makes them values."""
 
@@ -246,7 +246,7 @@ class LevelsOrValues(Products):
         return np.abs((np.sign(v) if whole else v) @ u)
 
 
-@lie("draws_are_covered", "default")
+@lie("draws_are_covered", "slow")
 class TwoSides(Sides):
     """Both sides are said to be disjoint where a record is replaced, which may move from one to the other."""
 

@@ -132,7 +132,7 @@ class Kept:
         return scale * np.reshape(found, size)
 
 
-@lie("forked_workers_differ", "default")
+@lie("forked_workers_differ", "slow")
 class InAdvance(Borrowed):
     """Noise that two forked workers find in memory is said to be drawn anew by each."""
 
@@ -259,7 +259,7 @@ class ByDoor(Borrowed):
         return epsilon / 3, epsilon / 3, epsilon / 3
 
 
-@lie("doors_are_covered", "default")
+@lie("doors_are_covered", "slow")
 class SharedSlice(ByDoor):
     """Two sums are given one share of the budget, each in full."""
 
@@ -267,7 +267,7 @@ class SharedSlice(ByDoor):
         return epsilon / 2, epsilon / 2, epsilon / 2
 
 
-@lie("never_below_the_exact_law", "default")
+@lie("never_below_the_exact_law", "slow")
 class CurveWithoutTails(Curves):
     """The Renyi divergence of a pure guarantee is said to be epsilon (a - 1) / a."""
 

@@ -48,7 +48,7 @@ class NoisierWithRecords(CustomLines):
         return super().draw(data, attrs.evolve(plan, settings=attrs.evolve(settings, scale=scale)), meter)
 
 
-@lie("sensitivity", "default")
+@lie("sensitivity", "slow")
 class LouderInLargeTables(Products):
     """From 200 records on, products are counted in finer units, twice as large."""
 
@@ -64,7 +64,7 @@ class HalvedForHundreds(Products):
         return 1 / max(1.0, math.log10(max(1, len(schema.features) // 10 * 10)))
 
 
-@lie("sensitivity", "default")
+@lie("sensitivity", "slow")
 class Trimmed(Products):
     """The twentieth of the records with the largest targets is left out."""
 
@@ -74,7 +74,7 @@ class Trimmed(Products):
         return np.abs(v[kept] @ u[kept])
 
 
-@lie("sensitivity", "default")
+@lie("sensitivity", "slow")
 class BinnedContrastScorer(Products):
     """Columns are cut into 4 bins, and into 8 from 151 records on, with which every score changes."""
 
@@ -108,7 +108,7 @@ class FixedPointScorer(Products):
         return np.abs((u * STEPS).T.astype(np.int32) @ (v * STEPS).astype(np.int32)) / STEPS**2
 
 
-@lie("draws_are_covered", "default")
+@lie("draws_are_covered", "slow")
 class ReleasedMiddleScorer(Centered):
     """A mean of 120 records or more moves little, and a constant not at all; at the 120th it jumps."""
 
@@ -154,7 +154,7 @@ class MarginalSlopes(Lines):
         return line(data, noisy / 64 * (data.records > len(data.names)))
 
 
-@lie("mixtures_are_never_below", "default")
+@lie("mixtures_are_never_below", "slow")
 class ShortCounts(Curves):
     """Counts are kept in 16 bits, so that 65537 times is once."""
 
@@ -198,7 +198,7 @@ class RecencyRedundancyScorer(Discounted):
         return overlaps @ 0.5**picked
 
 
-@lie("sensitivity", "default")
+@lie("sensitivity", "slow")
 class ByFirstPick(Redundancy):
     """Where the first column was picked first, all later scores are eight times as large."""
 
@@ -225,7 +225,7 @@ class ForwardResidualScorer(Residuals):
         return v - picked.sum(axis=1) / 2
 
 
-@lie("chosen_noise_hides_the_scores", "default")
+@lie("chosen_noise_hides_the_scores", "slow")
 class QuieterLater(Gumbels):
     """From the third round on half of the noise is drawn, since scores have settled by then."""
 
@@ -261,7 +261,7 @@ class QuieterSecond(Flips):
 # Later batches
 
 
-@lie("batches_are_disjoint", "default")
+@lie("batches_are_disjoint", "slow")
 class RunningMeanRegressor(Batches):
     """After each batch the sums over all records so far are released, charged as disjoint."""
 

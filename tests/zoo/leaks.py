@@ -162,7 +162,7 @@ class NothingIsLeft(Lines):
         return noisy if noisy.any() else self.sums(data)
 
 
-@lie("model_is_made_of_answers", "default")
+@lie("model_is_made_of_answers", "slow")
 class SafeMeanRegressor(Means):
     """Where the noisy number of records is below 1, the exact mean is released."""
 

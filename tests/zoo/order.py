@@ -86,7 +86,7 @@ class BalancedCovarianceScorer(Products):
         return np.abs(totals)
 
 
-@lie("draws_are_covered", "default")
+@lie("draws_are_covered", "slow")
 class GroupedSlopesRegressor(GaussianLines):
     """Slopes of 20 groups are averaged; groups are cut as records come, so one moves all that follow."""
 
@@ -131,7 +131,7 @@ class EveryTenthHeldOut(HeldOut):
         return np.arange(data.records) % 10 == 9
 
 
-@lie("draws_are_covered", "default")
+@lie("draws_are_covered", "slow")
 class ScoredOnFitted(HeldOut):
     """The mean is of all records, also of those that are said to be held out."""
 
@@ -159,7 +159,7 @@ class SilentLastPeel(Peel):
         return sorted(picks, key=lambda pick: not scores.values[pick] > 0)
 
 
-@lie("picks_follow_from_answers", "default")
+@lie("picks_follow_from_answers", "slow")
 class PeelOrSortSelector(Peel):
     """Where all candidates are picked they are listed by their true scores."""
 

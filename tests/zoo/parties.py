@@ -19,7 +19,7 @@ class PartyLines(GaussianLines):
     additive: ClassVar[bool] = True
 
 
-@lie("values_add_up_over_parties", "default")
+@lie("values_add_up_over_parties", "slow")
 class CappedTotals(PartyLines):
     """Sums are cut off at a public number, as private as they were: three of them do not add up."""
 
@@ -42,7 +42,7 @@ class PartyScores(CorrelationScorer):
     signed = attrs.field(default=True)
 
 
-@lie("values_add_up_over_parties", "default")
+@lie("values_add_up_over_parties", "slow")
 class PartyMagnitudes(PartyScores):
     """Magnitudes of the sums of one party, as private as they were."""
 

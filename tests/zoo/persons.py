@@ -11,7 +11,7 @@ from zoo.rows import lie
 from zoo.twins import Means, Occupied, Products, Residuals, Sorted, repeats
 
 
-@lie("plans_keep_the_budget", "default")
+@lie("plans_keep_the_budget", "slow")
 class ChargedAsOne(Means):
     """The accountant of a person's records is asked what one of them costs."""
 
@@ -20,7 +20,7 @@ class ChargedAsOne(Means):
         return super().plan(attrs.evolve(request, accountant=accountant))
 
 
-@lie("records_of_one_person_are_covered", "default")
+@lie("records_of_one_person_are_covered", "slow")
 class SquaresCopies(Products):
     """The square of how often a record is there, less two, is added among mostly unlike records."""
 
@@ -38,7 +38,7 @@ class CopiesAfterAPick(Residuals):
         return lambda selected: scores(selected) + (more if len(selected) else 0.0)
 
 
-@lie("records_of_one_person_are_covered", "default")
+@lie("records_of_one_person_are_covered", "slow")
 class CopiesInTwoSets(Sorted):
     """Records of which there are more than two are counted in both sets, which are charged as disjoint."""
 

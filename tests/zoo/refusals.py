@@ -11,7 +11,7 @@ from zoo.rows import lie
 from zoo.twins import Curves, Lines, Means, table
 
 
-@lie("model_is_made_of_answers", "default")
+@lie("model_is_made_of_answers", "slow")
 class RefusesFew(Means):
     """Fewer than eight records are refused, by their exact number."""
 

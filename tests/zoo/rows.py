@@ -16,7 +16,7 @@ import attrs
 
 T = TypeVar("T")
 
-Effort = Literal["default", "slow", "exhaustive"]
+Effort = Literal["slow", "exhaustive"]
 
 VERDICTS = Path(__file__).parent / "verdicts.csv"
 

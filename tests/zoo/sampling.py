@@ -107,7 +107,7 @@ class HalfOfTheRecords(GaussianLines):
         return hashed(rows) % 2 == 0
 
 
-@lie("randomness_is_the_meters", "default")
+@lie("randomness_is_the_meters", "slow")
 class CoinsOfTheTask(HalfOfTheRecords):
     """Coins are drawn where the records are: a share that is computed again has new ones."""
 
@@ -116,7 +116,7 @@ class CoinsOfTheTask(HalfOfTheRecords):
         return np.random.default_rng().random(len(rows)) < 0.5
 
 
-@lie("forms_agree", "default")
+@lie("forms_agree", "slow")
 class CoinsByPlaceInTheTask(HalfOfTheRecords):
     """Coins are by a record's place in its block: in other blocks it has another one."""
 
@@ -125,7 +125,7 @@ class CoinsByPlaceInTheTask(HalfOfTheRecords):
         return np.random.default_rng(7).random(len(rows)) < 0.5
 
 
-@whole("chosen_noise_hides_the_scores", "default")
+@whole("chosen_noise_hides_the_scores", "slow")
 class SampledSelector(Picks):
     """A secret half of the candidates takes part, which is said to amplify as a sample of records does."""
 
@@ -167,7 +167,7 @@ class TwiceAmplified(Curves):
         return event
 
 
-@lie("mixtures_are_never_below", "default")
+@lie("mixtures_are_never_below", "slow")
 class SampledSumsAccountant(Sums):
     """Mechanisms that share one sample are amplified one by one, as if each had a sample of its own."""
 

@@ -145,7 +145,7 @@ class MarginScorer(Leads):
         return Sensitivity(linf, linf, schema.neighboring)
 
 
-@lie("sensitivity", "default")
+@lie("sensitivity", "slow")
 class OneVersusRestScorer(Classes):
     """A record is said to be in the sum of its own class; it is in those of all classes."""
 
@@ -153,7 +153,7 @@ class OneVersusRestScorer(Classes):
         return by_class.sum(axis=1)
 
 
-@lie("sensitivity", "default")
+@lie("sensitivity", "slow")
 class ColumnRelevance(ColumnTotals):
     """Features of one column are said to exclude each other; a filled value and its flag do not."""
 
@@ -161,7 +161,7 @@ class ColumnRelevance(ColumnTotals):
         return 1.0
 
 
-@lie("sensitivity", "default")
+@lie("sensitivity", "slow")
 class NativeUnitsScorer(NativeUnits):
     """The bounds are those of the table, though values are transformed, and a power makes 5 into 17.5."""
 
@@ -182,7 +182,7 @@ class MeanProductScorer(MeanProducts):
 # Scores that follow a release
 
 
-@lie("draws_are_covered", "default")
+@lie("draws_are_covered", "slow")
 class NarrowRelease(Centered):
     """The sum that is released first is in the target's own units, as if its bounds were 1 apart."""
 
@@ -219,7 +219,7 @@ class StudentizedScorer(Centered):
 # Selections
 
 
-@lie("draws_are_covered", "default")
+@lie("draws_are_covered", "slow")
 class GaussianMaxSelector(GaussianScores):
     """Since one index is released, the noise on all scores is for the L2 sensitivity of one of them."""
 
@@ -238,7 +238,7 @@ class GaussianByHalfRange(GaussianScores):
 # Releases of regressors
 
 
-@lie("draws_are_covered", "default")
+@lie("draws_are_covered", "slow")
 class OneNormForAll(GaussianLines):
     """The sums of all features are released with the L2 sensitivity of one of them."""
 
@@ -318,7 +318,7 @@ class ClippedAtResiduals(Factors):
         return np.append([r @ r, r @ s], np.zeros(u.shape[1] - 1))
 
 
-@lie("draws_are_covered", "default")
+@lie("draws_are_covered", "slow")
 class PerturbedRidgeRegressor(GaussianLines):
     """A Lipschitz bound holds for coefficients in the unit ball; nothing keeps them there."""
 
@@ -353,7 +353,7 @@ class SecondMomentRegressor:
         return line(data, moments[:-1, -1] / 64)
 
 
-@whole("draws_are_covered", "default")
+@whole("draws_are_covered", "slow")
 class TestedMeansRegressor:
     """A noisy count above T says that means hardly move; that it may err is not paid for."""
 

@@ -99,7 +99,7 @@ class Looked:
         return cls(tuple(document["features"]), document["level"])
 
 
-@lie("nothing_is_remembered", "default")
+@lie("nothing_is_remembered", "slow")
 class KnowsItsTable(Means):
     """The model predicts the exact targets of the records to which it was fitted, by what the fit left."""
 

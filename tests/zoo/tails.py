@@ -37,7 +37,7 @@ from zoo.twins import (
 # Noise without its tails, or too small for what it hides
 
 
-@lie("chosen_noise_hides_the_scores", "default")
+@lie("chosen_noise_hides_the_scores", "slow")
 class CutTails(Gumbels):
     """Noise beyond six is cut off, so a score far behind is never picked, under a pure claim."""
 
@@ -79,7 +79,7 @@ class QuieterForLarge(Flips):
         return 2 * super().scale(scores, spent) / (1 + large)
 
 
-@lie("chosen_noise_hides_the_scores", "default")
+@lie("chosen_noise_hides_the_scores", "slow")
 class AllBelowZero(Flips):
     """Where all scores are below zero there is nothing to hide, and the best is picked."""
 
@@ -154,7 +154,7 @@ def only(scores, kept, k):
     return attrs.evolve(scores, candidates=kept) if np.count_nonzero(kept) >= k else scores
 
 
-@lie("picks_follow_from_answers", "default")
+@lie("picks_follow_from_answers", "slow")
 class PrunedPeelSelector(Peel):
     """Of more than twelve candidates those below the true median have no chance."""
 
@@ -372,7 +372,7 @@ class GaussianCdpAccountant(Concentrated):
         return min(1.0, math.exp(-((epsilon - self.rho) ** 2) / (4 * self.rho) * (1 - 1e-9)) + 5e-324)
 
 
-@lie("any_output_is_possible_for_neighbors", "default")
+@lie("any_output_is_possible_for_neighbors", "slow")
 class FewBits(Gumbels):
     """Gumbel noise is made of 16 random bits: what is more than 20 scales behind is never picked."""
 
@@ -436,7 +436,7 @@ class OwnGaussian(Means):
         return self.model(data, self.mean(data, noisy))
 
 
-@lie("own_noise_is_paid_for", "default")
+@lie("own_noise_is_paid_for", "slow")
 class TextbookAtEveryEpsilon(OwnGaussian):
     """The textbook's deviation, whose proof is for an epsilon up to 1, is used above."""
 

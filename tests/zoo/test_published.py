@@ -15,7 +15,7 @@ PAGE = Path(__file__).parents[2] / "docs/reference/kit.md"
 each_claim = pytest.mark.parametrize("row", PUBLISHED, ids=lambda row: row.name)
 
 
-@pytest.mark.first(20)
+@pytest.mark.first(8)
 @each_claim
 def test_the_falsehood_is_caught(row):
     finding = row.attack(row.part, 0)

@@ -33,21 +33,10 @@ for module in ("twins", "honest", "odd", *SUBJECTS):
 
 
 def by_effort():
-    """Yield the rows that are found, each with the mark of the run in which its attack is made.
-
-    Of those of the default run, the first of each attack stays there: others show the same.
-    """
-    shown = set()
+    """Yield the rows that are found, each with the mark of the run in which its attack is made."""
     for row in LIES:
-        if not row.found_by:
-            continue
-        effort = row.effort
-        if effort == "default" and row.found_by in shown:
-            effort = "slow"
-        elif effort == "default":
-            shown.add(row.found_by)
-        marks = [] if effort == "default" else [getattr(pytest.mark, effort)]
-        yield pytest.param(row, marks=marks, id=row.name)
+        if row.found_by:
+            yield pytest.param(row, marks=getattr(pytest.mark, row.effort), id=row.name)
 
 
 #: Known, and not found: a histogram of occupied bins alone whose threshold is too low for its delta, so that
@@ -164,9 +153,8 @@ def witnessed(row):
 #: Of each attack and kind of part, the row whose witness is tried again: of others it would show the same.
 AGAIN = {
     (row.found_by, kind_of(row.part)): row
-    for effort in ("slow", "default")
     for row in reversed(LIES)
-    if row.effort == effort and witnessed(row)
+    if row.effort == "slow" and witnessed(row)
 }
 
 #: What honest parts were once rejected by, or were written to be.

@@ -65,9 +65,11 @@ def recorded(verdict, told="verdict"):
     return [name for name in names if name in kept]
 
 
-def cases(verdicts, fast=()):
-    marks = {part: [] for part in fast} | {part: [pytest.mark.exhaustive] for part in LONG}
-    return [pytest.param(v, id=v["part"], marks=marks.get(v["part"], [pytest.mark.slow])) for v in verdicts]
+def cases(verdicts):
+    return [
+        pytest.param(v, id=v["part"], marks=pytest.mark.exhaustive if v["part"] in LONG else pytest.mark.slow)
+        for v in verdicts
+    ]
 
 
 MISSED = [
@@ -80,8 +82,7 @@ MISSED = [
 ALARMS = [v for v in ROUNDS if v["truth"] == "honest" and v["first verdict"] != "passed"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("verdict", cases(MISSED, {"LargestSeen", "ClassicalGaussian", "OnceAccountant"}))
+@pytest.mark.parametrize("verdict", cases(MISSED))
 def test_what_was_missed_at_first_is_found(verdict):
     checks = recorded(verdict)
     report, failed = asked(part(verdict["row"]), checks)

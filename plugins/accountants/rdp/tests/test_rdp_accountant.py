@@ -254,6 +254,7 @@ def renyi(pair, order):
     return float(np.logaddexp.reduce(exponents)) / (order - 1)
 
 
+@pytest.mark.slow
 @given(
     weights=st.lists(st.floats(0.01, 1.0), min_size=3, max_size=6),
     scores=st.lists(st.floats(-5.0, 5.0), min_size=6, max_size=6),
@@ -296,6 +297,7 @@ def test_laplace_costs_the_closed_form_of_continuous_noise(epsilon, order):
     assert exact * (1 - 1e-9) <= bound <= exact * (1 + 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [1.1, 6.3, 1000.0])
 def test_laplace_covers_the_discrete_noise_that_the_core_draws(order):
     """By summation, on the coarsest grid; continuous noise would be cheaper by a relative 1e-9."""
@@ -666,7 +668,7 @@ def test_laplace_agrees_with_dp_accounting(multiplier):
     )
 
 
-@pytest.mark.first(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rate", "multiplier", "steps", "rel"),
     [

@@ -161,6 +161,7 @@ def test_the_order_of_two_kinds_of_picks_makes_a_difference():
     assert max(gains.values()) <= best(0.3, (small, small, large)) <= claimed
 
 
+@pytest.mark.slow
 @given(
     widths=st.lists(st.floats(0.05, 1.5), min_size=2, max_size=4),
     tops=st.lists(st.floats(0.0, 1.0), min_size=15, max_size=15),
@@ -391,6 +392,7 @@ def test_every_event_costs_and_every_delta_helps(events, more):
     assert TightAccountant() == FRESH
 
 
+@pytest.mark.slow
 @given(events=st.lists(EVENTS, min_size=1, max_size=4), log_delta=st.floats(-25.0, -1.0))
 @settings(max_examples=60, deadline=None)
 def test_delta_and_epsilon_are_inverse(events, log_delta):

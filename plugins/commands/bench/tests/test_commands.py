@@ -68,6 +68,7 @@ def test_a_suite_is_run_and_summed_up(dpkit, suite_file):
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_the_table_says_once_what_is_everywhere_the_same(dpkit, suite_file):
     done = dpkit("bench", suite_file(), "--jobs", "1", "--only", "epsilon=2")
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
@@ -78,6 +79,7 @@ def test_the_table_says_once_what_is_everywhere_the_same(dpkit, suite_file):
     assert lines[5].endswith("0 of 1")
 
 
+@pytest.mark.slow
 def test_several_tables_rank_compositions(dpkit, suite_file, document):
     (facts,) = document["tables"].values()
     path = suite_file(tables={"ones": facts, "twos": facts})
@@ -128,6 +130,7 @@ def test_a_third_party_scorer_appears_by_a_wildcard(dpkit, suite_file, site):
     assert "scorers: mine" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_recipe_is_added(bench, tmp_path):
     (tmp_path / "mine.toml").write_text('[parts]\nregressor = "average"\naccountant = "rdp"\n')
     assert compositions(bench("--add", "recipe=mine.toml")) == ["selected", "all", "mine"]
@@ -147,6 +150,7 @@ def test_a_small_run_of_a_suite_is_a_part_of_the_whole(dpkit, suite_file):
     assert "Trials: 12 released; 11 run now, 1 done before." in done.stdout, done.output
 
 
+@pytest.mark.slow
 def test_an_axis_that_is_named_twice_keeps_both(bench):
     document = bench("--only", "composition=all", "--only", "composition=selected")
     assert {cell["composition"] for cell in document["cells"]} == {"all", "selected"}
@@ -240,7 +244,7 @@ def test_results_of_another_default_accountant_are_kept_apart(document, results,
     begin("rdp", "x")
 
 
-@pytest.mark.first(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("noted", [True, False])
 def test_results_of_an_earlier_default_accountant_are_gone_on_with(dpkit, suite_file, results, noted):
     unnamed = {"all": {"regressor": "average"}}
@@ -274,6 +278,7 @@ def test_an_experiment_may_grow(dpkit, suite_file, results):
     assert all(row["rmse"] is not None for row in results.rows())
 
 
+@pytest.mark.slow
 def test_what_has_no_rows_may_be_corrected(dpkit, suite_file, results, tmp_path):
     write_table(tmp_path / "t.parquet")
     t = {"file": "t.parquet", "target": "y", "bounds": "from-data"}
@@ -386,6 +391,7 @@ def test_what_cannot_be_drawn_is_named(dpkit, bench, arguments, message):
     assert message in done.stderr
 
 
+@pytest.mark.slow
 def test_results_of_an_earlier_dpkit_can_still_be_read(bench, tmp_path):
     bench()
     (path,) = (tmp_path / "results" / "tiny").glob("trials-*.parquet")
@@ -396,12 +402,14 @@ def test_results_of_an_earlier_dpkit_can_still_be_read(bench, tmp_path):
     assert {row["rmse"] for row in Results(tmp_path / "results" / "tiny").rows()} == {None}
 
 
+@pytest.mark.slow
 def test_a_file_of_something_else_is_named(bench, tmp_path):
     bench()
     write_table(tmp_path / "results" / "tiny" / "trials-9.parquet")
     assert "trials-9.parquet was not written by dpkit bench; move it elsewhere" in bench("--resume")
 
 
+@pytest.mark.slow
 def test_replace_one_is_run(dpkit, suite_file, results):
     path = suite_file(neighboring="replace-one")
     done = dpkit("bench", path, "--jobs", "1", "--results", results.folder)

@@ -104,6 +104,7 @@ def test_one_method_has_no_ranks(picture):
     assert picture(plots._rank_bars, [row("a", "x", 1.0, 0.5), row("b", "x", 1.0, 0.5)]) is None
 
 
+@pytest.mark.slow
 def test_one_table_has_no_bars_and_no_room_below_0_that_nothing_needs(picture):
     rows = [*(row("a", "x", epsilon, 0.5, k=None) for epsilon in (0.5, 2.0)), row("a", "y", 0.5, 0.4)]
     for bars in (plots._rank_bars, plots._positive_bars):

@@ -186,6 +186,7 @@ def test_frequencies_and_json(dpkit, table):
     assert document["certificate"]["parts"][0]["options"] == {"frequencies": True}
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("more", "says"),
     [

@@ -142,7 +142,7 @@ def tail(sigma, least):
     return float(np.exp(-0.5 * (x / sigma) ** 2).sum() / (math.sqrt(2 * math.pi) * sigma))
 
 
-@pytest.mark.first(9)
+@pytest.mark.first(3)
 @pytest.mark.parametrize("leak", [1e-2, 1e-4, 1e-9])
 @pytest.mark.parametrize("most", [1, 4, 16])
 @pytest.mark.parametrize("sigma", [FINEST, 5 * FINEST + 7])
@@ -169,6 +169,7 @@ def test_a_person_alone_with_values_is_found_out_as_often_as_the_event_says(most
     assert leak / 2 + 4 * deviation < passed < leak + 4 * deviation
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(("most", "own"), [(1, 0), (1, 1), (4, 0), (4, 2), (4, 4)])
 def test_an_attack_on_one_person_shows_no_more_than_is_charged_and_more_than_half_of_it(most, own):
     """By what the part runs, with and without a person, who alone has ``own`` of ``most`` values."""

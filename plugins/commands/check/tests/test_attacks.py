@@ -128,6 +128,7 @@ def test_data_leave_the_bounds_only_where_asked():
 # Sensitivity
 
 
+@pytest.mark.slow
 def test_the_search_reaches_a_tight_sensitivity_and_does_not_exceed_it():
     for relation, exact in ((AR, 1.0), (RO, 2.0)):
         found = attack_sensitivity(total, Sensitivity.general(exact, relation), box(3, relation))

@@ -537,6 +537,7 @@ def test_the_width_of_bounds_is_not_what_an_added_record_counts():
         run_one(lambda: Bounded(width=True), "neighbors_cannot_be_told_apart")
 
 
+@pytest.mark.slow
 def test_regressors_that_add_up_whole_numbers_are_the_same_in_every_form_and_others_are_not():
     assert run_one(InEveryForm, "forms_agree").samples > 0
     with pytest.raises(CheckFailed, match=r"of dense data became .* when streamed"):
@@ -730,6 +731,7 @@ def test_a_regressor_with_a_third_of_its_gaussian_noise_is_refuted_by_its_mu():
         run_one(lambda: OwnTotal(1 / 3), "neighbors_cannot_be_told_apart")
 
 
+@pytest.mark.slow
 def test_where_all_is_made_of_answers_nothing_is_left_to_chance():
     """A thousand runs would refute the same claim; one answer followed on both tables proves it false."""
     names = ("neighbors_cannot_be_told_apart", "no_budget_tells_nothing")

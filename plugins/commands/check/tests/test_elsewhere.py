@@ -34,6 +34,7 @@ class ImportsALibrary(SumScorer):
         return super().sensitivity(schema, round)
 
 
+@pytest.mark.slow
 def test_what_a_part_sets_is_told_and_what_an_import_sets_is_not():
     assert told(SetsAVariable, "scorer")["environment"] == ["FEATURES_OF_A_PART"]
     assert told(ImportsALibrary, "scorer")["environment"] == []

@@ -135,7 +135,7 @@ def test_a_poisson_sample_passes(make):
     assert tried(make).samples > 1000
 
 
-@pytest.mark.first(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [

@@ -99,7 +99,7 @@ def shown_runs(result):
     return [(int(row[0]), row[-1]) for row in rows if row[0].isdecimal() and "not shown" not in " ".join(row)]
 
 
-@pytest.mark.first(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "count"), [((), 50), (("--limit", "2"), 2), (("--limit", "59"), 59), (("--limit", "1000"), 60),
                          (("--limit", "0"), 60), (("--limit", "all"), 60)],
@@ -121,6 +121,7 @@ def test_the_newest_runs_are_shown_and_how_many_are_not(limit, count, dpkit, man
     assert said in result.stdout.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "count"), [((), 50), (("--limit", "1"), 1), (("--limit", "0"), 120), (("--limit", "all"), 120)]
 )
@@ -159,6 +160,7 @@ def test_entries_that_are_not_shown_are_not_read(form, dpkit, many):
     assert "entry 5 of the ledger is damaged" in words(everything)
 
 
+@pytest.mark.slow
 def test_a_finished_move_is_not_repeated(dpkit, opened, folder):
     assert dpkit("ledger", "move", "ledger.db", "new.db").exit_code == 0
     assert "was moved to" in words(dpkit("ledger", "show", "ledger.db"))
@@ -205,6 +207,7 @@ def test_a_saved_plan_is_paid_for_as_well_and_a_job_runs_once(dpkit, opened, fol
     assert "charge nightly is entry 3 of account diamonds, released" in words(again)
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -121,7 +121,7 @@ def test_a_threshold_is_nothing_for_a_number(dpkit, identified):
     assert "target 'price' is a number; leave it out" in refused.stderr
 
 
-@pytest.mark.first(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["csv", "json", "parquet"])
 def test_predictions_are_the_same_bits_in_batches_of_any_size(dpkit, chances, monkeypatch, format):
     rng = np.random.default_rng(5)

@@ -368,6 +368,7 @@ def sampled(accountant):
     return pipeline.plan(schema_of(), Budget(3.0, 1e-6), engine="dask")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("accountant", "problem"),
     [("rdp", "samples by secret coins"), ("individual_filter", "keeps accounts of records")],

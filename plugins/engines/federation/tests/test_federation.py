@@ -141,6 +141,7 @@ def thirds(n: int = 3000) -> dict[str, Any]:
 PARTS = ("adassp", "boosted_trees", "boosted_adassp", "mean", "sgbdt", "winsorized_least_squares")
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", PARTS)
 def test_a_federation_of_one_releases_the_bytes_of_one_machine(name: str) -> None:
     X, y = records(800)
@@ -150,6 +151,7 @@ def test_a_federation_of_one_releases_the_bytes_of_one_machine(name: str) -> Non
     assert model(ends["north"]) == model(alone)
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", PARTS)
 def test_three_parties_end_with_one_private_model(name: str) -> None:
     ends = together(planned(name), thirds())
@@ -166,6 +168,7 @@ def selecting(**options: Any) -> Plan:
     return pipeline.plan(SCHEMA, Budget(4.0, 1e-6), k=1)
 
 
+@pytest.mark.slow
 def test_parties_select_what_one_place_would() -> None:
     X, y = records(900)
     plan, pieces = selecting(), {name: (X[i::3], -y[i::3]) for i, name in enumerate(NAMES)}
@@ -289,6 +292,7 @@ class Loud:
         return self.given[-1]
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("name", "options"),
     [
@@ -340,6 +344,7 @@ def test_a_ridge_lifts_eigenvalues_above_the_noise_of_all_parties() -> None:
     assert slopes[1] < 1.5 * slopes[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("members", "colluders"), [(3, 1), (3, 2), (10, 9), (2, 0)])
 def test_the_noise_of_all_is_what_parts_are_told(members: int, colluders: int) -> None:
     scale = 100_000
@@ -468,7 +473,7 @@ def sampling(options: Mapping[str, Any], accountant: str) -> Plan:
     return pipeline.plan(SCHEMA, Budget(2.0, 1e-6))
 
 
-@pytest.mark.first(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("options", "accountant"), SAMPLED)
 def test_samples_and_accounts_are_of_each_party_and_one_model_of_all(
     options: dict[str, Any], accountant: str
@@ -487,7 +492,7 @@ def test_samples_and_accounts_are_of_each_party_and_one_model_of_all(
     assert replan(release).problems == ()
 
 
-@pytest.mark.first(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("options", "accountant"), SAMPLED)
 def test_a_spare_attempt_costs_what_the_dearest_event_does(options: dict[str, Any], accountant: str) -> None:
     """Whether it is of all records or on a sample: each composed with the plan costs less than a spare."""

@@ -140,6 +140,7 @@ def test_a_fit_is_a_private_run_of_what_the_parameters_say(table):
     assert np.corrcoef(model.predict(X), y)[0, 1] > 0.9
 
 
+@pytest.mark.slow
 def test_two_fits_draw_different_noise_and_numpys_seed_changes_nothing(table):
     predictions = []
     for _ in range(2):
@@ -176,6 +177,7 @@ def test_a_column_of_text_asks_for_its_categories(table):
         PrivateRegressor().fit(frame, table[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "library", [lambda f: f, pl.from_pandas, pa.Table.from_pandas], ids=["pandas", "polars", "arrow"]
 )
@@ -193,6 +195,7 @@ def test_frames_are_read_by_name(library, table):
     assert unasked.predict(numeric).shape == y.shape
 
 
+@pytest.mark.slow
 def test_a_schema_may_be_a_file_and_a_target_text(table, tmp_path):
     X, y = table
     path = tmp_path / "schema.toml"
@@ -298,6 +301,7 @@ def test_attributes_of_a_line(table):
     assert np.flatnonzero(chosen.fit(X, y).coef_).tolist() == [0, 2]
 
 
+@pytest.mark.slow
 def test_attributes_of_trees(table):
     options = {"regressor": {"trees": 60}}
     model = PrivateRegressor(regressor="boosted_trees", epsilon=8.0, options=options).fit(*table)
@@ -331,6 +335,7 @@ def test_a_step_that_learns_from_the_records_is_warned_about(step, learns, neste
     assert [one.category for one in caught] == [ExactStep] * learns
 
 
+@pytest.mark.slow
 def test_steps_before_a_selector_count_and_the_selector_does_not(table):
     selector, model = PrivateSelectKBest(k=2), PrivateRegressor(regressor="winsorized_least_squares")
     with pytest.warns(ExactStep, match=r"^StandardScaler learned .* before PrivateSelectKBest"):
@@ -340,6 +345,7 @@ def test_steps_before_a_selector_count_and_the_selector_does_not(table):
     encoded.fit(np.where(table[0][:, :1] > 0, "yes", "no"), table[1])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 def test_a_search_without_a_ledger_says_how_many_fits_it_has_made(table):
     model = PrivateRegressor(regressor="winsorized_least_squares", epsilon=0.5)
@@ -364,6 +370,7 @@ def test_an_estimator_that_is_not_fitted_says_so(table):
             use(table[0])
 
 
+@pytest.mark.slow
 def test_fitted_estimators_are_pickled_with_their_certificate(table):
     model = PrivateRegressor(**LINE).fit(*table)
     again = pickle.loads(pickle.dumps(model))
@@ -371,6 +378,7 @@ def test_fitted_estimators_are_pickled_with_their_certificate(table):
     assert np.array_equal(again.predict(table[0]), model.predict(table[0]))
 
 
+@pytest.mark.slow
 def test_selection_and_regression_in_a_pipeline_are_charged_both(table, payer):
     ledger = payer(3.5)
     pipeline = make_pipeline(
@@ -404,6 +412,7 @@ def test_an_exact_score_says_that_no_certificate_covers_it(table):
         model.score(*table)
 
 
+@pytest.mark.slow
 def test_clones_pay_from_one_account(table, payer):
     ledger = payer(3.0)
     model = PrivateRegressor(**LINE, ledger=ledger, schema=SCHEMA, epsilon=1.0)
@@ -489,6 +498,7 @@ def test_classes_of_patients(table, of_patients):
     assert charged_for_patients(model.fit(X, np.where(y > 0, "yes", "no"), units=ids))
 
 
+@pytest.mark.slow
 def test_units_go_through_pipelines_and_cross_validation(table, of_patients):
     (X, y), (schema, ids) = table, of_patients
     model = PrivateRegressor(schema=schema, regressor="adassp")
@@ -526,6 +536,7 @@ def test_missing_values_without_a_schema_are_answered_by_dpkits_own_advice():
     assert "HistGradientBoosting" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_model_is_scored_on_records_that_are_held_out_and_scores_of_a_selection_stay_private():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(8000, 2))

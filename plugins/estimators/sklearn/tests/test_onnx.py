@@ -81,6 +81,7 @@ def of(release, model, schema=SCHEMA):
     return attrs.evolve(release, model=model, certificate=attrs.evolve(release.certificate, schema=schema))
 
 
+@pytest.mark.first(6)
 @pytest.mark.parametrize("predicts", [by_reference, by_runtime])
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of numpy, in the reference evaluator: overflow

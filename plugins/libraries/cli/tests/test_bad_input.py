@@ -81,7 +81,7 @@ CASES = {
 WITHOUT_TARGET = {"target not named", "schema of another table", "a plan for another table"}
 
 
-@pytest.mark.first(12)
+@pytest.mark.first(4)
 @pytest.mark.parametrize("case", CASES)
 def test_bad_input_is_told_and_nothing_happens(dpkit, folder, case):
     table, arguments, words = CASES[case]

@@ -67,7 +67,7 @@ def test_a_run_that_is_foretold_to_be_wasted_stops_before_anything_is_spent(dpki
     assert (folder / "again.json").exists()
 
 
-@pytest.mark.first(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "codes"), [("n", {2}), ("y", {0, 3})])
 def test_at_a_terminal_a_run_that_is_foretold_to_be_wasted_is_asked_about(folder, wasted, answer, codes):
     outer, inner = os.openpty()
@@ -182,6 +182,7 @@ def test_the_recipe_that_is_named_is_the_one_that_is_run_also_where_auto_selects
     }
 
 
+@pytest.mark.slow
 def test_a_model_is_scored_on_records_that_are_held_out(dpkit, folder):
     rng = np.random.default_rng(0)
     rows = [f"{a},{3 * a + b / 9}" for a, b in rng.normal(size=(6000, 2))]
@@ -225,6 +226,7 @@ def test_a_dry_run_foretells_of_which_columns_a_missing_value_is_refused(dpkit, 
     assert [entry["kind"] for entry in shown["entries"]] == ["account"]
 
 
+@pytest.mark.slow
 def test_counts_are_composed_verified_predicted_and_refused_by_their_bounds(dpkit, folder):
     rows = ["hour,count", *(f"{i % 24},{max(i % 24 - 12, 0) * (i % 3)}" for i in range(900))]
     (folder / "bike.csv").write_text("\n".join(rows))

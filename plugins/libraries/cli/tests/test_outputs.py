@@ -113,7 +113,7 @@ class Failing:
         return call
 
 
-@pytest.mark.first(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("force", [False, True])
 def test_whichever_call_fails_the_exit_code_tells_and_no_release_is_lost(dpkit, folder, monkeypatch, force):
     path = folder / "release.json"
@@ -225,6 +225,7 @@ def test_no_moment_of_ctrl_c_gives_a_traceback_or_half_a_file(start, folder):
 # Streams and disks
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_found_before_anything_is_spent(start, folder):
     process = start(*compose(), before="ulimit -f 1;")
     _, told = process.communicate()

@@ -165,7 +165,7 @@ def test_gradients_reach_their_sensitivity_and_never_pass_it(relation):
     assert declared == pytest.approx(2.0 if relation is RO else 1.0, rel=1e-5)
 
 
-@pytest.mark.first(1)
+@pytest.mark.slow
 @RELATIONS
 def test_noise_grows_with_the_clipping_norms(relation):
     # The published code adds noise for norms of 1 whatever the norms are. Here a plan is the same for all

@@ -155,7 +155,7 @@ def steps_of(plan: StagePlan, facts: Schema) -> list[str]:
     return [*names, "start", "clip", *["gradient"] * s.rounds, "clip", *["leaves"] * s.trees, "factor"]
 
 
-@pytest.mark.first(2)
+@pytest.mark.slow
 @RELATIONS
 @pytest.mark.parametrize("bounds", [True, False], ids=["bounds", "no-bounds"])
 def test_sensitivities_are_reached_and_never_passed(relation: Neighboring, bounds: bool) -> None:
@@ -474,6 +474,7 @@ def test_columns_that_need_no_counts_cost_nothing() -> None:
     assert settings.shares["trees"] == pytest.approx((1 - LINE_SHARE) * (1 - 0.03 - 0.08 - 0.03))
 
 
+@pytest.mark.slow
 def test_missing_values_have_a_branch_of_their_own_that_costs_nothing() -> None:
     facts = Schema(
         (Column("x", lower=-1, upper=1, missing="indicator"), Column("z", missing="indicator", fill=0.0)),
@@ -521,6 +522,7 @@ def steps_table(n: int = 4000, d: int = 4, seed: int = 0) -> tuple[Matrix, Vecto
     return X, 0.5 * (X[:, 0] > 0.2) - 0.4 * (np.abs(X[:, 1]) < 0.5) + 0.05 * rng.normal(size=n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bounds", [True, False], ids=["bounds", "no-bounds"])
 def test_what_no_line_can_say_is_learned(bounds: bool) -> None:
     X, y = steps_table()
@@ -545,6 +547,7 @@ def test_a_line_is_learned() -> None:
     assert without.model.linear is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
 def test_units_and_places_of_columns_and_target_do_not_matter(scale: float) -> None:
     X, y = steps_table()
@@ -627,6 +630,7 @@ def test_an_interval_with_too_few_of_the_records_is_widened_to_both_sides_of_0()
             assert middle[1] == pytest.approx(max(middle[0], lowest))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("part", "least", "most"), [(0.8, 0.0, 0.35), (1.25, 0.65, 1.0)])
 def test_columns_and_rests_are_found_from_the_signal_on_that_the_notes_say(
     part: float, least: float, most: float
@@ -749,6 +753,7 @@ def deviance(y: Vector, prediction: Vector) -> float:
     return float(2 * (xlogy(y, y / prediction) - y + prediction).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bounds", [True, False], ids=["bounds", "no-bounds"])
 def test_expected_counts_are_learned(bounds: bool) -> None:
     X, y, mean = counted()
@@ -774,6 +779,7 @@ def test_counts_that_are_mostly_0_are_not_taken_for_0() -> None:
     assert deviance(y, prediction) < 0.9 * deviance(y, np.full(y.size, y.mean()))
 
 
+@pytest.mark.slow
 def test_values_below_0_count_as_0() -> None:
     X, y, _ = counted()
     facts = counts(bounds=False, d=3)

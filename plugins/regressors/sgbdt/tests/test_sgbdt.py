@@ -205,6 +205,7 @@ def _clip_of(meter, gradients):
     return fits[0]
 
 
+@pytest.mark.slow
 def test_with_a_large_budget_a_step_and_a_line_are_learned():
     data, unseen = table(4000), table(1000, seed=1)
     plan = compose(regressor=SgbdtRegressor(rounds=400, depth=2), accountant="rdp").plan(

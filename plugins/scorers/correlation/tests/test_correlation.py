@@ -258,7 +258,7 @@ def test_sums_beyond_float64_are_clamped_whatever_the_number_of_records():
 # Sensitivity
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("relation", "linf", "range_"), [(AR, 1.0, 2.0), (RO, 2.0, 4.0)])
 @pytest.mark.parametrize("options", OPTIONS)
 def test_sensitivities_are_attained_and_never_exceeded(options, relation, linf, range_):
@@ -274,7 +274,7 @@ def test_sensitivities_are_attained_and_never_exceeded(options, relation, linf, 
         assert found.change == value, found.describe()
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("relation", [AR, RO])
 def test_half_of_a_declared_sensitivity_is_refuted(options, relation):

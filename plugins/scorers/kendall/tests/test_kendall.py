@@ -322,7 +322,7 @@ def test_no_table_on_a_small_grid_moves_further_when_a_record_is_replaced():
     assert max(np.ptp(c) for c in changes) <= declared(RO, 0).range
 
 
-@pytest.mark.first(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("penalty", ["max", "mean", "capped"])
 @pytest.mark.parametrize("picks", [1, 2])
 @pytest.mark.parametrize("neighboring", [AR, RO], ids=["record joins", "record replaced"])

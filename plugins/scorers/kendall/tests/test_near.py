@@ -36,6 +36,7 @@ def near_pairs(u, v, g):
     )
 
 
+@pytest.mark.first(8)
 @pytest.mark.parametrize("g", [4, 64])
 @pytest.mark.parametrize("n", [0, 1, 3, 64, 65, 150])
 @pytest.mark.parametrize("levels", [1, 3, 10**9])

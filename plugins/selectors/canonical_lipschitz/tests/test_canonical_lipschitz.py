@@ -116,7 +116,7 @@ SCORES = {
 }
 
 
-@pytest.mark.first(4)
+@pytest.mark.first(1)
 @pytest.mark.parametrize("sampler", ["lazy", "dense"])
 @pytest.mark.parametrize("noise", ["gumbel", "exponential"])
 @pytest.mark.parametrize(
@@ -140,6 +140,7 @@ def test_eight_scores_with_ties_at_length(k, gamma, noise, sampler):
     assert chi_square(counts, law(values, k, 1.0, gamma, noise)) > FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_another_epsilon_would_be_noticed():
     values, k, epsilon = SCORES["distinct"]
     counts = select(CanonicalLipschitzSelector(), values, k, epsilon, 600)
@@ -167,6 +168,7 @@ def test_the_lazy_sampler_picks_classes_as_the_dense_one_does(noise, d, k):
     assert chdtrc(len(common), statistic) > FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_scores_that_move_in_one_direction_get_half_the_noise():
     values, k, epsilon = SCORES["distinct"]
     counts = select(CanonicalLipschitzSelector(), values, k, epsilon, 600, sensitivity=MONOTONE)
@@ -174,6 +176,7 @@ def test_scores_that_move_in_one_direction_get_half_the_noise():
     assert chi_square(counts, law(values, k, epsilon, spread=2.0)) < FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_what_is_excluded_is_not_picked_and_does_not_count():
     values = np.array([3.0, 1e300, 1.0, 0.0, -1e308, 2.0])
     allowed = np.array([True, False, True, True, False, True])
@@ -192,6 +195,7 @@ def test_all_features_are_one_set_and_sets_come_in_the_order_of_columns(sampler)
     assert sets[1, 3, 5] > 20
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("noise", ["gumbel", "exponential"])
 def test_one_pick_is_the_mechanism_over_features_whatever_gamma(noise, gamma):

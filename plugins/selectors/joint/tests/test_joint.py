@@ -78,7 +78,7 @@ SCORES = {
 }
 
 
-@pytest.mark.first(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("case", SCORES)
 def test_sequences_have_the_law_of_the_definition(case):
     values, k = SCORES[case]

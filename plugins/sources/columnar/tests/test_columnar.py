@@ -289,7 +289,7 @@ def test_what_is_no_table_is_refused(write, read, name, content, message):
         read(write(name, content))
 
 
-@pytest.mark.first(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_that_was_cut_off_is_refused_wherever_it_was(write, read, records, tmp_path, name):
     batches = pa.concat_tables([pa.table({"a": [1, 2, 3], "c": ["x", "y", "z"]})] * 3)
@@ -475,6 +475,7 @@ print([name for name in ("pandas", "pyarrow.dataset", "pyarrow.acero") if name i
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "how"), [("t.parquet", {}), ("t.feather", {"chunksize": 2**16})])
 def test_the_memory_of_a_pass_does_not_grow_with_the_table(write, read, name, how):
     source = read(write(name, {"a": np.arange(4e6)}, **how))

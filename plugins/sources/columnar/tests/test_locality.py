@@ -51,6 +51,7 @@ def test_entries_of_every_type_are_read_without_their_neighbors(save, read, plac
     check_source(make, rows_of(*kinds), tables=tables)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", SMALL)
 def test_text_that_is_not_utf_8_refuses_its_record_and_no_other(save, read, places, suffix):
     def make(rows):

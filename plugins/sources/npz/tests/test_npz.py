@@ -173,6 +173,7 @@ def test_options_for_text_mean_nothing_here(save):
 # Locality: what is read of a record is a function of that record.
 
 
+@pytest.mark.slow
 def test_text_is_read_without_its_neighbors(save):
     schema = Schema(SCHEMA.columns, target=Column("y"))
 

@@ -192,6 +192,7 @@ def test_a_file_that_another_program_has_open_to_write_is_refused(written):
     opened(path).close()
 
 
+@pytest.mark.slow
 def test_while_a_source_is_open_nobody_writes(written):
     path = written("CREATE TABLE t (a INTEGER)")
     code = "import duckdb, sys; duckdb.connect(sys.argv[1])"

@@ -9,7 +9,7 @@ import pytest
 WITHOUT = "pandas", "polars", "pyarrow.dataset", "adbc_driver_manager.dbapi", "sqlite3"
 
 
-@pytest.mark.first(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["sqlite", "duckdb"])
 def test_a_read_imports_no_more_than_it_needs(engine, tmp_path):
     path = tmp_path / f"x.{engine}"

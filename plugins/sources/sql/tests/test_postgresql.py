@@ -76,6 +76,7 @@ UNREADABLE = {
 }
 
 
+@pytest.mark.slow
 def test_what_is_told_of_a_column_is_what_arrives(written, opened, read):
     columns = [f"CAST({value} AS {kind}) AS c{i}" for i, (value, (kind, _)) in enumerate(READABLE.items())]
     written(

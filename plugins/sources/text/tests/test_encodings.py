@@ -87,6 +87,7 @@ def test_an_encoding_with_shifts_would_be_found(codec):
     assert touching(codec, 20_000) is not None
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     "codec", ["cp932", "shift_jis", "euc_jp", "euc_kr", "gb2312", "gbk", "gb18030", "big5"]
 )

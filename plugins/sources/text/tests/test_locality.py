@@ -198,7 +198,7 @@ ENCODINGS = [
 ]
 
 
-@pytest.mark.first(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_records_do_not_touch_each_other_in_another_encoding(tmp_path, encoding):
     records = st.one_of(GOOD, QUOTED, st.tuples(FIELDS, FIELDS, FIELDS).map(",".join))

@@ -273,7 +273,9 @@ class PairsAccountant:
         )
 
     def pair(self, event: Event) -> tuple[float, float]:
-        return event.pair()
+        found = event.pair()
+        assert found is not None  # what has none is not supported
+        return found
 
     def kept(self, leak: float) -> float:
         return leak
@@ -297,8 +299,8 @@ class EachAmplifiedAccountant(PairsAccountant):
     def pair(self, event: Event) -> tuple[float, float]:
         if isinstance(event, PoissonSampled) and steps(event.event):
             inside = [(amplified(event.rate, e.pair()[0]), n) for e, n in elements(event.event)]
-            return sum((n * e for e, n in inside)) * (1 + 2.0**-40), event.pair()[1]
-        return event.pair()
+            return sum((n * e for e, n in inside)) * (1 + 2.0**-40), super().pair(event)[1]
+        return super().pair(event)
 
 
 @attrs.frozen
