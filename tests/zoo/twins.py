@@ -1144,6 +1144,8 @@ class Occupied(Means):
         most = request.schema.records_of_a_unit
         epsilon = 0.999 * request.budget.epsilon / most
         event, leak = self.claimed(epsilon, 0.999 * request.budget.delta / most, request)
+        if not leak:
+            raise Unsuitable("the leak is too small for a number; give a smaller epsilon")
         scale = Fraction(16 / epsilon).limit_denominator(2**20) + Fraction(1, 2**10)
         # Discrete Laplace noise is k or more with probability q^k / (1 + q), q = exp(-1 / scale).
         tail = math.ceil(-float(scale) * math.log(leak * (1 + math.exp(-1 / scale)))) + 1

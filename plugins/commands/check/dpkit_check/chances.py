@@ -157,6 +157,77 @@ class WholeNumber(Script):
 
 
 @attrs.define(eq=False)
+class Coined(Script):
+    """One coin, and for each candidate a number of known law, or the difference of two exponential ones."""
+
+    left: npt.NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(0, dtype=np.int64))
+    noise: Floats = attrs.field(factory=lambda: np.zeros(0))
+    fall: int = 0
+    """The side on which the coin falls."""
+    sides: int = 0
+    """How many it has; 0 if it was not thrown."""
+    turned: int = 0
+    """By how many places a secret order is turned."""
+    ordered: bool = False
+    """Whether such an order was asked for."""
+    least: Floats | float = 0.0
+    """The smaller of two exponential numbers of each candidate."""
+    given: int = 0
+    """How often numbers were asked for."""
+
+    def throw(self, bound: int, size: Size | None) -> Any:
+        """Return how the coin falls, once."""
+        shape = () if size is None else _shape(size)
+        if self.sides or math.prod(shape) != 1:
+            raise NotProbed
+        self.sides = bound
+        return np.full(shape, self.fall, dtype=np.int64)
+
+    def order(self, items: Any) -> Any:
+        """Return the items, turned."""
+        if self.ordered:
+            raise NotProbed
+        self.ordered = True
+        return np.roll(in_order(items), self.turned)
+
+    def give(self, law: str, scale: float, size: Size) -> Floats:
+        """Return the numbers, or the next of both."""
+        if _shape(size) != self.noise.shape or (self.given and (law, self.given) != ("exponential", 1)):
+            raise NotProbed
+        self.law, self.scale, self.given = law, scale, self.given + 1
+        if law != "exponential":
+            return self.noise
+        return self.least + np.maximum(self.noise * (-1) ** (self.given - 1), 0.0)
+
+
+@attrs.define(eq=False)
+class WholeNumbers(Script):
+    """Whole numbers of one draw of discrete noise, which a mechanism adds to something; zeros at first."""
+
+    left: npt.NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(0, dtype=np.int64))
+    noise: Floats = attrs.field(factory=lambda: np.zeros(0))
+    backwards: bool = False
+    """Whether a secret order is that of the items reversed."""
+    ordered: bool = False
+    """Whether such an order was asked for."""
+    size: int = 0
+    """How many numbers were."""
+
+    def order(self, items: Any) -> Any:
+        """Return the items in their order, or from the last to the first."""
+        self.ordered = True
+        return in_order(items)[:: -1 if self.backwards else 1]
+
+    def whole(self, law: str, scale: float, size: Size) -> npt.NDArray[np.int64]:
+        """Return the numbers, once."""
+        shape = _shape(size)
+        if len(shape) != 1 or self.law or self.noise.shape not in {(0,), shape}:
+            raise NotProbed
+        self.law, self.scale, self.size = law, scale, shape[0]
+        return np.zeros(shape, dtype=np.int64) if not self.noise.size else self.noise.astype(np.int64)
+
+
+@attrs.define(eq=False)
 class OneTest(Script):
     """The noise of a private test, and the sample drawn if it fails: the first candidates, or the last."""
 
@@ -233,6 +304,12 @@ class _Scripted(QuickSampler):
         """Return what was chosen, in whole steps; coarse noise is not a continuous law."""
         return self._whole("gaussian", float(sigma), size)
 
+    def integers(self, bound: Any, size: Any = None) -> Any:
+        """Return how a coin falls, where the script has one."""
+        if not isinstance(self.answers.script, Coined) or np.ndim(bound):
+            raise NotProbed
+        return self.answers.script.throw(int(bound), size)
+
     def permutation(self, items: Any) -> Any:
         """Return the items in the order of the script."""
         return self.answers.script.order(items)
@@ -244,7 +321,7 @@ class _Scripted(QuickSampler):
         return self.answers.script.take(in_order(items), int(size))
 
     def _whole(self, law: str, scale: float, size: Any) -> Any:
-        if isinstance(self.answers.script, WholeNumber):
+        if isinstance(self.answers.script, WholeNumber | WholeNumbers):
             return self.answers.script.whole(law, scale, size)
         if scale < 2**10:
             raise NotProbed
@@ -317,6 +394,49 @@ def law_of_whole_noise(released: Callable[[WholeNumber], Outcome]) -> dict[Outco
         outcome = released(WholeNumber(value=value))
         law[outcome] = law.get(outcome, 0.0) + math.exp(-abs(value) / scale) * math.tanh(0.5 / scale)
     return law
+
+
+#: How often other numbers are drawn by which it is seen that one decides alone.
+ALONE_TRIES = 8
+
+
+def law_of_one_of_many(released: Callable[[WholeNumbers], Outcome]) -> dict[Outcome, float]:
+    """Return the law of a release that is one thing above a level of one of many whole numbers, else another.
+
+    Raises
+    ------
+    NotProbed
+        If it follows from anything else, or noise is drawn in another way.
+    """
+    probe = WholeNumbers()
+    released(probe)
+    if not 0 < probe.size <= MOST_WHOLE or not 0 < probe.scale <= MOST_WHOLE:
+        raise NotProbed
+    size, reach = probe.size, math.ceil({"laplace": _WITHIN, "gaussian": 12.0}[probe.law] * probe.scale)
+    rng = np.random.default_rng(0)
+
+    def given(place: int, value: float, *, others: bool = False) -> Outcome:
+        noise = np.rint(probe.scale * rng.uniform(-6, 6, size)) if others else np.zeros(size)
+        noise[place] = value
+        return released(WholeNumbers(noise=noise))
+
+    ends = [(given(i, -reach), given(i, reach)) for i in range(size)]
+    decisive = [i for i, (below, above) in enumerate(ends) if below != above]
+    if len(decisive) != 1:
+        raise NotProbed
+    (place,), low, high = decisive, -reach, reach
+    below, above = ends[place]
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if given(place, middle) == above else (middle, high)
+    for _ in range(ALONE_TRIES):
+        for far in (0, math.ceil(probe.scale), reach // 2):
+            found = given(place, low - far, others=True), given(place, high + far, others=True)
+            if found != (below, above):
+                raise NotProbed
+    law = np.exp(whole_log_law(probe.law, probe.scale, reach))
+    chance = math.fsum(law[high + reach :])
+    return {above: chance, below: 1 - chance}
 
 
 def law_of_test(picked: Callable[[OneTest], Outcome]) -> tuple[Outcome, float, int]:
@@ -435,6 +555,189 @@ def chances(wins: Wins, left: int) -> tuple[float, float]:
     weight = np.diff(below)
     middles = (levels[1:] + levels[:-1]) / 2
     return math.fsum(weight * _above(law, middles)), math.fsum(weight * _below(law, middles))
+
+
+#: Sides of a coin that are all tried, and how often it is, who is picked if noise does not matter.
+MOST_SIDES, COIN_TRIES = 64, 6
+
+
+def coined_chances(picked: Callable[[Coined], int], left: int) -> tuple[float, float]:
+    """Return the chances with which the last of ``left`` candidates is picked, and not, over a coin's sides.
+
+    By each side either the noise decides, or whoever is at one place of a secret order is picked: anybody,
+    with the same chance. The law of the pick is the mean of these laws.
+
+    Raises
+    ------
+    NotProbed
+        If the selector draws in another way, or as ``chances`` knows.
+    """
+    rng = np.random.default_rng(0)
+    probe = Coined(noise=np.zeros(left))
+    picked(probe)
+    if not 0 < probe.sides <= MOST_SIDES and (probe.law, probe.given) != ("exponential", 2):
+        raise NotProbed
+    sides, won, lost = max(1, probe.sides), 0.0, 0.0
+    for fall in range(sides):
+        p, q = _whatever_noise(picked, left, fall, rng) or chances(_known(picked, left, fall, rng), left)
+        won, lost = won + p / sides, lost + q / sides
+    return won, lost
+
+
+def _whatever_noise(
+    picked: Callable[[Coined], int], left: int, fall: int, rng: np.random.Generator
+) -> tuple[float, float] | None:
+    """Return the chances of the last candidate where noise does not matter; None where it does."""
+    places, ordered = set(), False
+    for number in range(COIN_TRIES):
+        noise = rng.uniform(-9, 9, left)
+        noise[int(rng.integers(left)) if number % 2 else -1] = 50.0
+        script = Coined(noise=noise, fall=fall, turned=int(rng.integers(left)))
+        found = picked(script)
+        ordered = script.ordered
+        places.add((found + script.turned) % left if ordered else found)
+    if len(places) > 1:
+        return None
+    p = 1 / left if ordered else float(places.pop() == left - 1)
+    return p, 1 - p
+
+
+def _known(
+    picked: Callable[[Coined], int], left: int, fall: int, rng: np.random.Generator
+) -> Callable[[Script], bool]:
+    """Return whether the last candidate wins, as ``chances`` asks, where a coin falls on one side."""
+
+    def wins(script: Script) -> bool:
+        least = rng.exponential(size=left)
+        one, other = (Coined(noise=script.noise, fall=fall, least=low) for low in (0.0, least))
+        won = picked(one) == left - 1
+        if one.given == 2 and won != (picked(other) == left - 1):
+            raise NotProbed  # something else than their difference
+        script.law = "laplace" if one.given == 2 else one.law
+        return won
+
+    return wins
+
+
+#: Laws and numbers of draws that are Laplace noise.
+_LAPLACE = {("laplace", 1), ("exponential", 2)}
+
+#: Noise of a threshold at which it is seen whom it lets pass; and the integral over it.
+_THRESHOLDS, _SCANNED = (-2.0, 0.0, 3.0), np.linspace(-45, 45, 9001)
+
+
+def chance_of_the_last(picked: Callable[[Coined], int], left: int) -> float:
+    """Return the chance with which the last of ``left``, in a public order, is the first above a threshold.
+
+    All others have equal scores, and the threshold and each candidate have Laplace noise of their own. Given
+    the threshold's, that of a candidate has to be above a level, which rises with it in proportion. So the
+    chance is an integral over one number, as exact as that; random noise must agree with who passes.
+
+    Raises
+    ------
+    NotProbed
+        If the selector draws or picks in another way.
+    """
+    rng = np.random.default_rng(0)
+
+    def pick(noise: Floats, least: Floats | float = 0.0) -> int:
+        script = Coined(noise=noise, least=least)
+        found = picked(script)
+        if script.sides or script.ordered or (script.law, script.given) not in _LAPLACE:
+            raise NotProbed
+        return found
+
+    low, high = REACH["laplace"]
+
+    def level(place: int, threshold: float) -> float:
+        """Return the noise from which on a candidate passes, where of the others only the last does."""
+        noise = np.full(1 + left, low)
+        noise[0], noise[-1] = threshold, high
+        bottom, top = low, high
+        for _ in range(HALVINGS):
+            noise[1 + place] = (bottom + top) / 2
+            passes = pick(noise) == place
+            bottom, top = (bottom, noise[1 + place]) if passes else (noise[1 + place], top)
+        return top
+
+    others, last = (
+        np.array([level(place, threshold) for threshold in _THRESHOLDS]) for place in ((left // 2), left - 1)
+    )
+    at = np.array(_THRESHOLDS)
+    slope = (others[-1] - others[0]) / (at[-1] - at[0])
+    starts = others - slope * at, last - slope * at
+    if not 0 < slope < math.inf or max(np.ptp(one) for one in starts) > 1e-4:
+        raise NotProbed
+    ahead = np.append(np.full(left - 1, starts[0][0]), starts[1][0])
+    for number in range(4 * LIST_TRIES):
+        noise = np.append(rng.uniform(-3, 3), ahead)
+        noise[1:] += slope * noise[0] + rng.uniform(-20, -0.01, left)
+        passing = sorted(rng.choice(left, number % 3, replace=False).tolist())
+        noise[[1 + place for place in passing]] = (ahead + slope * noise[0] + 0.01)[passing]
+        found = pick(noise, rng.exponential(size=1 + left))
+        if found != (passing[0] if passing else 0):
+            raise NotProbed
+    weight = np.exp(-np.abs(_SCANNED)) / 2
+    all_fail = _below("laplace", starts[0][0] + slope * _SCANNED) ** (left - 1)
+    passes = _above("laplace", starts[1][0] + slope * _SCANNED)
+    return float(np.trapezoid(weight * all_fail * passes, _SCANNED))
+
+
+#: Up to this scale all differences of two whole numbers are added up.
+MOST_COARSE = 60.0
+
+
+def whole_chances(wins: Callable[[WholeNumbers], bool]) -> tuple[float, float]:
+    """Return the chances with which the last of two candidates wins, and loses, by noise in whole steps.
+
+    If its noise need be ahead of the other's by so many steps, however much that one has, the chance is that
+    of a difference of two such numbers. A secret order, by which ties are broken, may be either.
+
+    Raises
+    ------
+    NotProbed
+        If the selector draws in another way, or by more than ``MOST_COARSE`` steps.
+    """
+    probe = WholeNumbers()
+    wins(probe)
+    if probe.size != 2 or not 0 < probe.scale <= MOST_COARSE:
+        raise NotProbed
+    reach = math.ceil({"laplace": 45.0, "gaussian": 12.0}[probe.law] * probe.scale)
+    law = np.exp(whole_log_law(probe.law, probe.scale, reach))
+    differences = np.convolve(law, law)
+    won = lost = 0.0
+    for backwards in (False, True):
+
+        def ahead(own: int, other: int, backwards: bool = backwards) -> bool:
+            noise = np.array([own, other] if backwards and probe.ordered else [other, own], dtype=np.float64)
+            return wins(WholeNumbers(noise=noise, backwards=backwards))
+
+        levels = {_steps_ahead(ahead, other, reach) - other for other in (-(reach // 3), 0, reach // 2)}
+        if len(levels) > 1:
+            raise NotProbed
+        level = levels.pop() + 2 * reach  # the place of a difference of 0
+        won += math.fsum(differences[max(0, level) :]) / 2
+        lost += math.fsum(differences[: max(0, level)]) / 2
+    return won, lost
+
+
+def _steps_ahead(ahead: Callable[[int, int], bool], other: int, reach: int) -> int:
+    """Return from which whole number of noise on the last candidate wins, where the other has ``other``."""
+    low, high = -8 * reach, 8 * reach
+    if ahead(low, other) or not ahead(high, other):
+        raise NotProbed
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if ahead(middle, other) else (middle, high)
+    return high
+
+
+def whole_log_law(law: str, scale: float, reach: int) -> Floats:
+    """Return the logarithms of the chances of all whole numbers within ``reach``, by discrete noise."""
+    far = np.abs(np.arange(-reach, reach + 1)) / scale
+    weights = -far if law == "laplace" else -(far**2) / 2
+    found: Floats = weights - scipy.special.logsumexp(weights)
+    return found
 
 
 #: Between these, in scales, a candidate is behind whose tails are compared, and the noise of all others.

@@ -33,6 +33,7 @@ from dpkit_selector_oneshot_laplace import OneshotLaplaceSelector
 
 from dpkit_core import Budget, LinearModel, Neighboring, Sensitivity, StagePlan, Sum, fixed_scores
 from dpkit_core.errors import PartFailed, PlanViolation, Unsuitable
+from dpkit_core.noise.sampler import Sampler
 from dpkit_core.privacy.events import ApproxDP, Gaussian, NonPrivate, PureDP
 
 ADD_REMOVE = Neighboring.ADD_OR_REMOVE_ONE
@@ -650,13 +651,40 @@ class NoiseAside(Total):
 
     def fit(self, data, plan, meter, /):
         with meter.custom(plan.settings, proof="none", arithmetic="none") as sampler:
-            sampler.laplace_on_grid(0.0, sensitivity=1.0, noise_multiplier=1.0)
+            self.draw(sampler)
         return self.model(data, self.total(data))
 
+    def draw(self, sampler):
+        sampler.laplace_on_grid(0.0, sensitivity=1.0, noise_multiplier=1.0)
 
-def test_noise_that_is_drawn_aside_does_not_excuse_what_seeds_do_not_change():
+
+class WholeNoiseAside(NoiseAside):
+    """The same in whole numbers; the noise that it adds comes from a generator that always begins alike."""
+
+    def draw(self, sampler):
+        sampler.discrete_laplace(8, 1)
+
+    def total(self, data):
+        return super().total(data) + int(Sampler(np.random.default_rng(7)).discrete_laplace(8, 1)[0])
+
+
+class SignOfTotal(NoiseAside):
+    """Whether a noisy total is above 0, which is all but sure of most tables."""
+
+    def fit(self, data, plan, meter, /):
+        with meter.custom(plan.settings, proof="none", arithmetic="none") as sampler:
+            noise = int(sampler.discrete_laplace(8, 1)[0])
+        return self.model(data, 2.0 * (1000 * self.total(data) + noise > 0) - 1)
+
+
+@pytest.mark.parametrize("part", [NoiseAside, WholeNoiseAside])
+def test_noise_that_is_drawn_aside_does_not_excuse_what_seeds_do_not_change(part):
     with pytest.raises(CheckFailed, match="twelve seeds gave the same model"):
-        run_one(NoiseAside, "randomness_is_the_meters")
+        run_one(part, "randomness_is_the_meters")
+
+
+def test_noise_that_decides_where_it_hardly_ever_does_excuses_it():
+    run_one(SignOfTotal, "randomness_is_the_meters")
 
 
 def test_extreme_tables_break_what_inverts():

@@ -53,7 +53,8 @@ def check_own_noise_is_paid_for(make: Factory[Regressor], trial: Trial) -> Evide
     """Gaussian noise of a part's own mechanism costs no more than its event says, as far as it is released.
 
     Neighbors at corners show how far values move; small moves of the answers show which directions of them
-    the released numbers tell. What a Gaussian of just that much costs is exact, at every budget.
+    the released numbers tell. What a Gaussian of just that much costs is exact, at every budget. So is what a
+    release costs that is made of whole-number noise, and of coins that say which of a few records count.
 
     If this fails: the noise is calibrated by a bound outside of its conditions. The textbook's deviation
     sqrt(2 log(1.25 / delta)) / epsilon holds for epsilon up to 1; calibrate with an accountant, which has no

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dpkit_check.attacks.shifts import noise_matters
 from dpkit_check.cases.every import releases
 from dpkit_check.cases.parts import kind_of
 from dpkit_check.cases.plans import NO_BUDGET, claiming, failure_allowed
@@ -74,6 +75,8 @@ def check_randomness_is_the_meters(make: Factory[Any], trial: Trial) -> Evidence
     Of a selector, the picks of a run stay what they are where another run comes between its rounds: noise
     that is kept from one round for the next would be used twice.
 
+    A model that is the same by all seeds may follow from a noisy test, if enough noise would change it.
+
     Noise that the plan declares as drawn by another library follows no seed, unless it takes the randomness
     that ``Meter.foreign`` lends; it must only differ.
 
@@ -132,7 +135,7 @@ def _fitted_by_seeds(make: Factory[Regressor], trial: Trial) -> Evidence:
         varied = varied or any(row != first[0] for row in first)
         # What is sure, or refused by a noisy test whose delta is planned, may hardly ever differ.
         tested = any(draw.calls for draw in made) and not seen.aside
-        varied = varied or (failure_allowed(case.plan) and tested)
+        varied = varied or (failure_allowed(case.plan) and tested and noise_matters(case, data, trial.seed))
     # A model rounded to one decimal may be the same twelve times, and a constant one always is.
     require(varied or not released or not spread, "twelve seeds gave the same model")
     return Evidence(number_of(fits, "fit"), fits)

@@ -35,6 +35,7 @@ from dpkit_check.chances import (
     LIST_PRECISION,
     PRECISION,
     Chosen,
+    Coined,
     FirstAhead,
     InTurn,
     NotProbed,
@@ -42,13 +43,16 @@ from dpkit_check.chances import (
     OneNumber,
     OneTest,
     Script,
+    chance_of_the_last,
     chances,
+    coined_chances,
     largest_ratio,
     law_of_lists,
     law_of_number,
     law_of_test,
     range_of_losses,
     slope_of_draws,
+    whole_chances,
 )
 from dpkit_check.instrument import Answers
 from dpkit_check.laws import hockey_stick, max_log_ratio
@@ -92,11 +96,20 @@ PROBES = (
     (BUDGETS[1], 40, 1, (1.0, 2.0), (-6.0, -5.0, -0.6, -0.1, 0.1, 0.4)),
     (NO_BUDGET, 2, 1, (1.0, 2.0), (-20001.0, -20000.0, -101.0, -100.0, -24.0, -23.0, 30.0, 31.0)),
 )
+# Budgets, a fifth apart, under which noise in whole steps is looked at: a scale that is rounded is too small
+# at some of them. And by how many ranges the last of two is ahead: tails tell most.
+STEPPED = tuple(Budget(0.4 * 1.2**i, 1e-6) for i in reversed(range(19)))
+_STEPS = (-9.0, -8.0, -0.6, 0.4)
 # The other scores, in range sensitivities: scores of either sign must be hidden alike.
 LEVEL = -3.0
 # Candidates, and how many of them are picked at once.
 JOINT = ((4, 2), (8, 5))
 JOINT_TRIES = 16
+# Candidates, of whom a coin may let any one be picked, a budget, and by how many ranges the last is ahead.
+COINED, COINED_BUDGET = 400, Budget(1.0, 1e-6)
+_ALONG = tuple(i / 4 for i in range(-4, 13))
+# Candidates of whom the first above a threshold is picked; scores of all but the last, and its own.
+SCANNED, _ABOVE = 60, ((1.0, 0.0), (1.0, -4.0), (0.5, -0.5))
 # Candidates of which one may have to win several draws.
 MANY = 120
 # Features and picks of which all lists are compared, and the sensitivity: monotone scores, and others.
@@ -264,10 +277,11 @@ def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Tria
 
     Also several picks at once with one draw of noise per candidate, whose scale is measured; lists of picks
     with one draw per list, between scores that all move; picks from a random sample of the candidates,
-    over all samples; and picks that win several draws, as in a tournament.
+    over all samples; whatever a coin says that decides for all; picks that win several draws, as in a
+    tournament; and the first of many that is above a noisy threshold.
 
     In the first and in later rounds, with two candidates left and with many, for tiny and huge sensitivities,
-    for scores that are equal, close and far apart.
+    for scores that are equal, close and far apart; noise in whole steps at many budgets.
 
     If this fails: in the case that the message names, the noise is not that of the event: smaller in a later
     round, cut in its tails, with a scale that is rounded or follows the scores, or omitted for a clear
@@ -286,6 +300,9 @@ def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Tria
                 claimed.append(case)
                 for turn in sorted({0, rounds - 1}):
                     reached += _chances_apart(case, turn, places)
+        reached += _whole_steps_apart(variant)
+        reached += _coined_apart(variant)
+        reached += _thresholds_apart(variant)
         for left, picks in JOINT:
             case = claimed_selection(variant, left, (picks,))
             if case is not None:
@@ -315,7 +332,15 @@ def _chances_apart(case: SelectorCase, turn: int, places: Sequence[float]) -> It
         known = {place: chances(partial(_last_wins, case, turn, place), left) for place in places}
     except NotProbed:
         return
-    for near, far in itertools.combinations(places, 2):
+    yield from _losses_apart(case, turn, known)
+
+
+def _losses_apart(case: SelectorCase, turn: int, known: dict[float, tuple[float, float]]) -> Iterator[float]:
+    """Yield which share of its event's epsilon the chances at two places use, at most a range apart."""
+    left, epsilon = case.features - turn, _pure_epsilon(case.plan.events[turn : turn + 1])
+    if epsilon is None:
+        return
+    for near, far in itertools.combinations(known, 2):
         if abs(near - far) > 1 + 1e-9:
             continue
         ratio = largest_ratio([(known[near], known[far])])
@@ -330,9 +355,64 @@ def _chances_apart(case: SelectorCase, turn: int, places: Sequence[float]) -> It
         yield max(ratio, spread) / epsilon
 
 
+def _whole_steps_apart(make: Factory[TopKSelector]) -> Iterator[float]:
+    """Yield which share of its event's epsilon the chances of a pick of two use by noise in whole steps."""
+    for budget in STEPPED:
+        case = claimed_selection(make, 2, (1,), (1.0, 2.0), budget=budget)
+        if case is not None:
+            try:
+                known = {place: whole_chances(partial(_last_wins, case, 0, place)) for place in _STEPS}
+            except NotProbed:
+                return
+            yield from _losses_apart(case, 0, known)
+
+
+def _coined_apart(make: Factory[TopKSelector]) -> Iterator[float]:
+    """Yield which share of its event's epsilon the chances of one of many use, over all that a coin says."""
+    case = claimed_selection(make, COINED, (1,), (1.0, 2.0), budget=COINED_BUDGET)
+    if case is None:
+        return
+
+    def picked(place: float, script: Coined) -> int:
+        values = np.full(case.features, LEVEL * case.sensitivities[0].range)
+        values[-1] += place * case.sensitivities[0].range
+        return case.selected([values], Chosen(script))[0]
+
+    with suppress(NotProbed):
+        known = {place: coined_chances(partial(picked, place), case.features) for place in _ALONG}
+        yield from _losses_apart(case, 0, known)
+
+
+def _thresholds_apart(make: Factory[TopKSelector]) -> Iterator[float]:
+    """Yield which share of its epsilon the chance uses of being the first of many above a noisy threshold."""
+    case = claimed_selection(make, SCANNED, (1,), (1.0, 2.0), budget=COINED_BUDGET)
+    epsilon = None if case is None else _pure_epsilon(case.plan.events)
+    if case is None or epsilon is None:
+        return
+
+    def picked(values: Vector, script: Coined) -> int:
+        return case.selected([values], Chosen(script))[0]
+
+    for others, last in _ABOVE:
+        values = np.append(np.full(case.features - 1, others), last)
+        moved = values + np.where(np.arange(case.features) < case.features - 1, -1.0, 1.0)
+        try:
+            p, q = (chance_of_the_last(partial(picked, each), case.features) for each in (values, moved))
+        except NotProbed:
+            return
+        ratio = largest_ratio([((p, 1 - p), (q, 1 - q))])
+        require(
+            ratio <= epsilon * (1 + 1e-3) + 2e-3,
+            f"of {case.features} candidates, the last is the first above a noisy threshold with probability "
+            f"{p:.6g} if its score is {last:g} and all others {others:g}, and {q:.6g} if it rises and they "
+            f"fall by 1: a loss of {ratio:.4g}; its event allows {epsilon:.4g} ({case.name})",
+        )
+        yield ratio / epsilon
+
+
 def _divergences_apart(case: SelectorCase) -> Iterator[float]:
     """Yield which share of the Renyi divergences that its event says the chances in a pick of two reach."""
-    event = case.plan.events[0]
+    event = next(iter(case.plan.events), None)
     if not isinstance(event, Renyi):
         return
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -18,15 +19,18 @@ from dpkit_check.cases.iterates import iterate_scorings
 from dpkit_check.cases.parts import each_variant, kind_of
 from dpkit_check.cases.plans import ADD_REMOVE, claiming, denial, draws, failure_allowed
 from dpkit_check.cases.regressors import RegressorCase, personal, served
-from dpkit_check.cases.scenes import rows_of
+from dpkit_check.cases.scenes import judged, rows_of
 from dpkit_check.cases.scorers import ScorerCase, scorer_of_tables
 from dpkit_check.cases.selectors import MOVES, SHAPES, claimed_selection
+from dpkit_check.chances import Chosen, NotProbed, WholeNumbers, law_of_one_of_many
 from dpkit_check.climb import attack_sensitivity
+from dpkit_check.laws import hockey_stick
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack
 from dpkit_check.worlds import PERSON, Pair, Population, box, classified, of_persons, schemas, takes_classes
+from dpkit_core.data.dataset import Dataset
 from dpkit_core.pipeline.parts import FORMS, forms_of
 from dpkit_core.privacy.budget import Budget, Sensitivity
-from dpkit_core.protocols import Regressor, Scorer, TopKSelector
+from dpkit_core.protocols import Refusal, Regressor, Scorer, TopKSelector
 
 # Pairs for each plan: each kind of records at each place once; where fits take long, at one place.
 PAIRS, FEWER = 15, 5
@@ -34,6 +38,8 @@ PAIRS, FEWER = 15, 5
 SEARCHED = 40
 # For mechanisms of a part's own that may fail: runs on each of two tables, and a budget that they can refute.
 AUDITED, AUDIT_BUDGET = 4000, Budget(4.0, 0.2)
+# Equal records of a table of which a fit refuses to tell, and by how many scales of noise there are fewer.
+MOST_EQUAL, BESIDE = 2048, (-6, -5, -4, -3, -2, -1, 0, 1, 2)
 # Of scores, as random neighbors of each plan.
 SCORE_PAIRS = 6
 
@@ -45,7 +51,7 @@ def check_records_of_one_person_are_covered(make: Factory[Any], trial: Trial) ->
     Copies of the record that hurts most, different records, a person alone in what all others share, records
     at the end of a table and in two sets of it. Plans are made for four records. Sets that are charged as
     disjoint cost one person at most what all records in one of them do, and exact laws of picks keep the
-    budget for all four at once.
+    budget for all four at once. So does what is told, or not, by a noisy count of equal records.
 
     If this fails: some step between tables that differ in one record moves too far; look at what counts equal
     records or depends on how many there are. Or who has several records is charged for one of them.
@@ -184,7 +190,67 @@ def _fits(make: Factory[Regressor], trial: Trial) -> tuple[float, int]:
             for pair in map(case.population.datasets, _outvoted(case)):
                 samples += 1
                 worst = max(worst, draws_keep_the_law(case, pair, samples=samples))
+        if case.plan.arithmetic:
+            for pair in _about_to_be_told(case):
+                try:
+                    worst = max(worst, told_by_one_number(case, pair, samples=samples + 1))
+                except NotProbed:
+                    break
+                samples += 1
     return worst, samples
+
+
+def _about_to_be_told(case: RegressorCase) -> Iterator[tuple[Dataset, Dataset]]:
+    """Yield tables of equal records, with those of one person and without, about as many as are told of.
+
+    Where a fit to few of them refuses and to many does not, without noise of its own.
+    """
+    record = case.population.corners()[0]
+
+    def table(records: int) -> Dataset:
+        return case.population.dataset(np.tile(record, (records, 1)))
+
+    def refused(records: int, script: WholeNumbers) -> bool:
+        return isinstance(case.released(table(records), Chosen(script)), Refusal)
+
+    probe, few, many = WholeNumbers(), 1, 2
+    try:
+        if not refused(few, probe):
+            return
+        while refused(many, WholeNumbers()):
+            few, many = many, 2 * many
+            if many > MOST_EQUAL:
+                return
+    except NotProbed:
+        return
+    while many - few > 1:
+        middle = (few + many) // 2
+        few, many = (middle, many) if refused(middle, WholeNumbers()) else (few, middle)
+    for steps in BESIDE:
+        records = many + round(steps * probe.scale)
+        if records > 0:
+            yield table(records + case.most_records), table(records)
+
+
+@judged("told_by_one_number_again")
+def told_by_one_number(case: RegressorCase, pair: tuple[Dataset, Dataset]) -> float:
+    """Return which share of its delta a budget loses by what one of many numbers decides; fail above 1."""
+
+    def released(world: Any, script: WholeNumbers) -> str:
+        outcome = case.released(world, Chosen(script))
+        return outcome.code if isinstance(outcome, Refusal) else json.dumps(outcome)
+
+    budget = case.request.budget
+    one, other = (law_of_one_of_many(partial(released, world)) for world in pair)
+    delta = hockey_stick(one, other, budget.epsilon)
+    # Numbers that hardly ever matter are taken for such as never do.
+    if delta > 2 * budget.delta + 1e-9:
+        raise CheckFailed(
+            f"one number of its own noise decides what is released, with chances of {max(one.values()):.4g} "
+            f"and {max(other.values()):.4g}: delta is {delta:.4g} at epsilon {budget.epsilon:g}; the budget "
+            f"allows {budget.delta:g}, between {case.beside(pair)} ({case.name})"
+        )
+    return delta / budget.delta / 2 if budget.delta else 0.0
 
 
 def _outvoted(case: RegressorCase) -> Iterator[Pair]:

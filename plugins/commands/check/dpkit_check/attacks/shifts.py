@@ -7,10 +7,16 @@ the other is the shift that is looked for. Noise that has to move by x of its sc
 
 Where a fit refuses, noise that is moved further may make it release after all, as a test that passes in vain
 does. That has the chance of the noise, and then the same cost.
+
+Where secret coins say which records count, what a shift costs by one throw of them is not what the release
+costs. All throws are tried instead. If the released numbers tell all the noise, the density of a release on a
+table is the mean over its throws of the density of the noise that leads to it: exact for both neighbors, so
+that no proof of amplification may promise less than the logarithm of their ratio.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,7 +31,7 @@ from dpkit_check.cases.scenes import Pair
 from dpkit_check.instrument import Answers, QuickSampler
 from dpkit_check.reference import gaussian_delta
 from dpkit_check.trial import CheckFailed
-from dpkit_core.arrays import Vector
+from dpkit_core.arrays import Matrix, Vector
 from dpkit_core.privacy.events import ApproxDP, Event, PureDP, Renyi, StableHistogram
 from dpkit_core.protocols import Refusal
 
@@ -38,17 +44,28 @@ _STEP = 2.0**-6
 # Noise is moved by so many scales at most for a fit not to refuse: more is below any delta of the kit.
 _FARTHEST = 24.0
 
+# To see whether noise matters at all, it is moved by so many scales, and up to this number.
+_ENOUGH, _LARGEST = 1e6, 2.0**60
+
 # The release near a few draws is not all of it.
 _SLACK = 1.05
 
+# Throws of secret coins of which all are tried; with noise this many scales from its middle, and as coarse.
+_THROWS, _OUTSIDE, _FINE = 4, 40.0, 2.0**10
+
 
 class _Moved(Answers):
-    """Whole-number noise of one seed, moved; keeps the law and scale of each number."""
+    """Whole-number noise of one seed, moved, and coins; keeps the law and scale of each number.
 
-    def __init__(self, seed: int, shifts: Sequence[float] | Vector = ()) -> None:
+    Coins fall as given, and 0 where nothing is given; ``bounds`` has of each how many sides it has.
+    """
+
+    def __init__(self, seed: int, shifts: Sequence[float] | Vector = (), coins: Sequence[int] = ()) -> None:
         super().__init__([seed, 15])
         self.sampler = _MovedSampler(self.generator, self)
         self.shifts, self.others = shifts, False
+        self.thrown = iter(coins)
+        self.bounds: list[int] = []
         self.laws: list[str] = []
         self.scales: list[float] = []
         self.drawn: list[int] = []
@@ -74,12 +91,24 @@ class _Moved(Answers):
 class _MovedSampler(QuickSampler):
     moved: _Moved
 
+    @property
+    def generator(self) -> np.random.Generator:
+        """The generator; what is drawn from it is neither moved nor tried."""
+        self.moved.others = True
+        return self.moved.generator
+
+    def integers(self, bound: Any, size: Any = None) -> Any:
+        sides = np.broadcast_to(bound, np.shape(bound) if size is None else size)
+        self.moved.bounds += sides.ravel().tolist()
+        thrown = [next(self.moved.thrown, 0) for _ in range(sides.size)]
+        return np.array(thrown, dtype=np.int64).reshape(sides.shape)[()]
+
     def discrete_laplace(self, scale: Any, size: Any = ()) -> Any:
-        drawn = np.asarray(QuickSampler.discrete_laplace(self, scale, size))
+        drawn = np.asarray(QuickSampler(self.moved.generator).discrete_laplace(scale, size))
         return self.moved.move("laplace", float(scale), drawn)
 
     def discrete_gaussian(self, sigma: Any, size: Any = ()) -> Any:
-        drawn = np.asarray(QuickSampler.discrete_gaussian(self, sigma, size))
+        drawn = np.asarray(QuickSampler(self.moved.generator).discrete_gaussian(sigma, size))
         return self.moved.move("gaussian", float(sigma), drawn)
 
     def _on_grid(self, value: Any) -> Any:
@@ -94,11 +123,31 @@ class _MovedSampler(QuickSampler):
 
 
 def _fit(
-    case: RegressorCase, data: Any, seed: int, shifts: Sequence[float] | Vector
+    case: RegressorCase,
+    data: Any,
+    seed: int,
+    shifts: Sequence[float] | Vector,
+    coins: Sequence[int] = (),
 ) -> tuple[Vector | None, _Moved]:
-    answers = _Moved(seed, shifts)
+    answers = _Moved(seed, shifts, coins)
     outcome, _ = case.run(data, answers, released_numbers)
     return (None if isinstance(outcome, Refusal) else np.asarray(outcome, dtype=float)), answers
+
+
+def noise_matters(case: RegressorCase, data: Any, seed: int) -> bool:
+    """Return whether whole-number noise, moved very far, changes a release; True where it is not seen.
+
+    A test that is passed or failed almost surely does not hide that there is noise: enough of it decides.
+    """
+    first, drawn = _fit(case, data, seed, ())
+    if drawn.others or drawn.bounds or not drawn.laws or len(drawn.laws) > _NUMBERS:
+        return True
+    far = np.minimum(_ENOUGH, _LARGEST / np.array(drawn.scales))
+    each = [far, *(far * (np.arange(far.size) == i) for i in range(far.size))]
+    moved = [_fit(case, data, seed, sign * shifts)[0] for shifts in each for sign in (1, -1)]
+    if first is None:
+        return any(one is not None for one in moved)
+    return any(one is None or not np.array_equal(one, first) for one in moved)
 
 
 def shift_share(case: RegressorCase, pair: Pair, seed: int) -> float | None:
@@ -111,11 +160,15 @@ def shift_share(case: RegressorCase, pair: Pair, seed: int) -> float | None:
     """
     if len(case.plan.events) != 1:
         return None
-    (event,) = case.plan.events
     first, drawn = _fit(case, pair[0], seed, ())
-    laws, scales = drawn.laws, np.array(drawn.scales)
-    if drawn.others or len(set(laws)) != 1 or len(laws) > _NUMBERS:
+    if drawn.others or len(set(drawn.laws)) != 1 or len(drawn.laws) > _NUMBERS:
         return None
+    return _share_by_coins(case, pair, seed) if drawn.bounds else _share(case, pair, seed, first, drawn)
+
+
+def _share(case: RegressorCase, pair: Pair, seed: int, first: Vector | None, drawn: _Moved) -> float | None:
+    """Return the share where there are no coins, by a first release and what it drew."""
+    (event,), laws, scales = case.plan.events, drawn.laws, np.array(drawn.scales)
     chance, base = 1.0, np.zeros(len(laws))
     if first is None and laws[0] == "laplace":
         chance, base = _pushed(case, pair, seed, len(laws)) or (chance, base)
@@ -141,6 +194,96 @@ def shift_share(case: RegressorCase, pair: Pair, seed: int) -> float | None:
     if share > _SLACK:
         raise CheckFailed(f"{said}, between {case.beside(pair)} ({case.name})")
     return share
+
+
+@attrs.frozen(eq=False)
+class _Throw:
+    """One of equally likely throws of the coins on one of two neighbors."""
+
+    data: Any
+    coins: tuple[int, ...]
+
+
+def _throws(bounds: Sequence[int], data: Any) -> list[_Throw]:
+    """Return all throws of coins with so many sides each; none where they are too many."""
+    if math.prod(bounds) > _THROWS:
+        return []
+    return [_Throw(data, coins) for coins in itertools.product(*map(range, bounds))]
+
+
+def _share_by_coins(case: RegressorCase, pair: Pair, seed: int) -> float | None:
+    """Return which share of a pure event the density of a release uses, over all throws; None if not seen.
+
+    Raises
+    ------
+    CheckFailed
+        If more than all.
+    """
+    pure = case.plan.events[0].pair()
+    drawn = [_fit(case, data, seed, ())[1] for data in pair]
+    first, scales = drawn[0], np.array(drawn[0].scales)
+    if pure is None or pure[1] or first.laws[0] != "laplace" or scales.min() < _FINE:
+        return None
+    throws = [_throws(one.bounds, data) for one, data in zip(drawn, pair, strict=True)]
+    if not all(throws):
+        return None
+    there = _leading_there(case, throws, seed, np.zeros(scales.size))
+    if there is None:
+        return None
+    own, worst = np.array(first.drawn) / scales, 0.0
+    farthest = max(np.vstack(there), key=lambda shift: float(np.abs(shift).sum()))
+    for side in (-_OUTSIDE, _OUTSIDE):
+        base = np.where(farthest == 0, 0.0, side * np.sign(farthest) - own)
+        found = _leading_there(case, throws, seed, base)
+        if found is None:
+            continue
+        ratio = math.fsum(
+            sign * np.logaddexp.reduce(-np.abs(own + base + moves).sum(axis=1)) - sign * math.log(len(moves))
+            for sign, moves in zip((1, -1), found, strict=True)
+        )
+        worst = max(worst, abs(ratio) / pure[0])
+    if worst > _SLACK:
+        raise CheckFailed(
+            f"over all throws of its coins, the density of a release differs by epsilon "
+            f"{worst * pure[0]:.4g}, planned is {pure[0]:.4g}, between {case.beside(pair)} ({case.name})"
+        )
+    return worst
+
+
+def _leading_there(
+    case: RegressorCase, throws: Sequence[Sequence[_Throw]], seed: int, base: Vector
+) -> list[Matrix] | None:
+    """Return by how many scales noise must move, by each throw on each table, for the first one's release.
+
+    None where the release is not seen to follow from the noise, all of it and by each throw in one way.
+    """
+    start = throws[0][0]
+    first, drawn = _fit(case, start.data, seed, base, start.coins)
+    if first is None:
+        return None
+    columns = []
+    for i in range(base.size):
+        moved, _ = _fit(case, start.data, seed, base + _STEP * (np.arange(base.size) == i), start.coins)
+        if moved is None or moved.shape != first.shape:
+            return None
+        columns.append((moved - first) / _STEP)
+    slopes = np.column_stack(columns)
+    if np.linalg.matrix_rank(slopes, tol=1e-6 * np.abs(slopes).max()) < base.size:
+        return None
+
+    def moves(throw: _Throw) -> Vector | None:
+        here, own = _fit(case, throw.data, seed, base, throw.coins)
+        if here is None or here.shape != first.shape or own.scales != drawn.scales or own.others:
+            return None
+        shift, *_ = np.linalg.lstsq(slopes, first - here, rcond=1e-6)
+        there, _ = _fit(case, throw.data, seed, base + shift, throw.coins)
+        near = 1e-3 * np.linalg.norm(first - here) + 1e-9
+        return None if there is None or np.linalg.norm(there - first) > near else np.asarray(shift)
+
+    found = [[moves(throw) for throw in each] for each in throws]
+    if any(one is None for each in found for one in each):
+        return None
+    return [np.array(each) for each in found]
 
 
 def _pushed(case: RegressorCase, pair: Pair, seed: int, size: int) -> tuple[float, Vector] | None:
