@@ -31,7 +31,7 @@ class Finding:
 
 def claim(name, says, published, *, attack, false, true, samples, found_by) -> Row:
     """Return the row of a published claim: ``false`` and ``true`` are what ``attack`` takes."""
-    return Row(name, says, found_by, false, true, "default", published, attack, samples)
+    return Row(name, says, found_by, false, true, "slow", published, attack, samples)
 
 
 def statistic(name, says, published, *, schema, false, true, samples=100) -> Row:
