@@ -334,7 +334,10 @@ class Schema:
 
     @property
     def one_of_each(self) -> tuple[tuple[str, ...], ...]:
-        """Of each categorical column the names of its features, of which a record has one."""
+        """Of each categorical column the names of its features.
+
+        A record has one of them, or none where its category is missing or not listed.
+        """
         return tuple(
             tuple(feature.name for feature in column.features(self.defaults))
             for column in self.columns

@@ -153,9 +153,8 @@ def witnessed(row):
 #: Of each attack and kind of part, the row whose witness is tried again: of others it would show the same.
 AGAIN = {
     (row.found_by, kind_of(row.part)): row
-    for effort in ("slow", "slow")
     for row in reversed(LIES)
-    if row.effort == effort and witnessed(row)
+    if row.effort == "slow" and witnessed(row)
 }
 
 #: What honest parts were once rejected by, or were written to be.

@@ -103,7 +103,8 @@ class Blueprint:
     @property
     def public(self) -> str:
         """What its module is for: the class of a part, the function of a command or that opens a source."""
-        functions = {"source": f"open_{self.name}", "command": self.name}
+        # None has the name of what the module imports or calls, such as json or print.
+        functions = {"source": f"open_{self.name}", "command": f"run_{self.name}"}
         return functions.get(self.role, self.class_name)
 
     @property

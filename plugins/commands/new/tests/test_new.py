@@ -448,10 +448,10 @@ def test_new_says_of_a_source_what_there_is_to_do_and_of_another_word_what_there
 # Commands
 
 
-@pytest.fixture
-def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(params=["dear", "json"])  # the second like a module that it imports
+def added(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a new command, which counts as installed."""
-    blueprint, folder = Blueprint("command", "dear"), tmp_path / "dear"
+    blueprint, folder = Blueprint("command", request.param), tmp_path / request.param
     write(blueprint, folder, alone=True)
     announce(folder, blueprint, monkeypatch)
     return folder

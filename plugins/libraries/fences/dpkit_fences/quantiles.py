@@ -271,7 +271,7 @@ def location_grid() -> tuple[Vector, Vector]:
 def spread_grid() -> Vector:
     """Return the grid of spreads, increasing."""
     mantissas = np.exp2(np.arange(SPREADS_PER_OCTAVE) / SPREADS_PER_OCTAVE)
-    return read_only(np.ldexp(mantissas, np.arange(*EXPONENTS)[:, np.newaxis]).ravel())
+    return read_only(np.ldexp(mantissas, np.arange(*EXPONENTS)[:, np.newaxis]).flatten())
 
 
 def select_point(

@@ -531,9 +531,13 @@ def test_kernels_count_as_numpy_does(monkeypatch):
             assert below.tolist() == expected_below.tolist()
             assert upto.tolist() == expected_upto.tolist()
     written = np.array([0.0, 1.0])
-    assert kernels.cells(np.array([0.5]), written).tolist() == [0, 0, 1, 0, 0]
-    written[:] = 1.0, 2.0
-    assert kernels.cells(np.array([0.5]), written).tolist() == [1, 0, 0, 0, 0]
+    seen = written.view()
+    seen.flags.writeable = False
+    for grid in (written, seen):
+        written[:] = 0.0, 1.0
+        assert kernels.cells(np.array([0.5]), grid).tolist() == [0, 0, 1, 0, 0]
+        written[:] = 1.0, 2.0
+        assert kernels.cells(np.array([0.5]), grid).tolist() == [1, 0, 0, 0, 0]
     for near in ([1.0, 1.0 + 2.0**-40], [0.0, 5e-324]):
         assert kernels.cells(columns[0], np.array(near)) is None
 

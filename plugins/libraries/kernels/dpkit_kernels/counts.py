@@ -25,7 +25,8 @@ def cells(values: npt.NDArray[np.float64], grid: npt.NDArray[np.float64]) -> npt
     """
     values, (step,) = stepped(np.asarray(values, np.float64))
     grid = np.ascontiguousarray(grid, np.float64)
-    buckets = _buckets(grid) if grid.flags.writeable else _kept(_Grid(grid))
+    fixed = not grid.flags.writeable and grid.base is None  # of a view, the owner may be written to
+    buckets = _kept(_Grid(grid)) if fixed else _buckets(grid)
     if buckets is None:
         return None
     found = np.zeros(2 * grid.size + 1, np.int64)

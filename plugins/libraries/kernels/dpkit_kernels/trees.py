@@ -28,6 +28,12 @@ def _require_as_long(first: npt.NDArray[Any], *others: npt.NDArray[Any]) -> None
         raise ValueError(f"arrays have {sizes} numbers; all must have one for each record")
 
 
+def _require_bytes(leaves: int) -> None:
+    """Raise if a byte cannot tell leaves apart: kernels have room for so many sums."""
+    if leaves > 256:
+        raise ValueError(f"there are {leaves} leaves; a byte tells at most 256 apart")
+
+
 def gradient(
     rows: npt.NDArray[np.int16],
     targets: npt.NDArray[np.float64],
@@ -122,6 +128,7 @@ def boosted(
     codes, scores, leaves = _dense(codes, np.uint8), _dense(scores, np.int32), _dense(leaves, np.uint8)
     values = _dense(values, np.int32)
     _require_as_long(leaves, codes[0], scores)
+    _require_bytes(2**depth)
     if values.shape != (2**depth,):
         raise ValueError(f"there are {values.size} values of {2**depth} leaves")
     asked, above = _dense(features, np.int64), _dense(cuts, np.int64)
@@ -139,6 +146,7 @@ def clipped_sums(
     """Return the sums of values, clipped to a limit, in each of at most 256 groups."""
     values, groups = _dense(values, np.int32), _dense(groups, np.uint8)
     _require_as_long(values, groups)
+    _require_bytes(count)
     result = np.empty(count, np.int64)
     call("dpkit_clipped_sums", values.size, values, limit, groups, count, result)
     return result

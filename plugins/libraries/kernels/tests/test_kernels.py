@@ -129,6 +129,16 @@ def test_arrays_of_several_lengths_are_refused():
         boosted(scores=np.zeros(4, np.int32), leaves=leaves, splits=2)
 
 
+@needs_kernels
+def test_more_leaves_than_a_byte_tells_apart_are_refused():
+    for call in (
+        lambda: trees.clipped_sums(np.zeros(4, np.int32), 1, np.zeros(4, np.uint8), 257),
+        lambda: boosted(scores=np.zeros(4, np.int32), leaves=np.zeros(4, np.uint8), splits=9),
+    ):
+        with pytest.raises(ValueError, match="a byte tells at most 256 apart"):
+            call()
+
+
 def boosted(*, splits=1, **arrays):
     asked = np.zeros(splits, np.intp)
     return trees.boosted(np.zeros((1, 4), np.uint8), asked, asked, values=np.zeros(2), limit=1, **arrays)

@@ -32,18 +32,19 @@ matrix know of refits, which spend on gradients what it did not get: with them t
 intervals of that feature's coefficient are too narrow, as those of ordinary least squares are, and so are all
 where several records of one person resemble each other. ``docs/results/intervals.md`` has what was measured.
 
-*Categories.* The features of all categories of a column add up to a constant in every row that is not shrunk,
-so G has a direction without information, along which all lines pass, and nothing could be told of any
-coefficient. The line is then the best of those whose coefficients add up to 0 in each such column: each says
-how far its category is from their mean, and the intercept has what they have in common. A record whose value
-is missing or not listed has none of the categories, and lines whose coefficients add up to 0 would deny that
-such records differ from the others. So a column is one of these only if the released matrix shows none of
-them: for d of length 1 with d^T (1, u) = 0 for records of one category, d^T G d is the sum of these squares
-over the others, and noise of deviation s; it is below ``SHOWN`` s. With B orthonormal (p x (p - m)) for m
-such columns, and the constant as it is, these lines are beta = B gamma, and the best has E[B^T (1, u) (t -
-(1, u)^T B gamma)] = 0, which is all that the test needs. In place of M it has Q^T M Q, for Q with the blocks
-B and 1. The noise in it is as before: B^T (e - E_G B gamma) has the covariance B^T N(B gamma) B = (s^2 / 2)
-((1 + |gamma|^2) I + gamma gamma^T) = N(gamma), since B^T B = I and |B gamma| = |gamma|.
+*Categories.* If every record has one of a column's categories, their features add up to a constant in every
+row that is not shrunk, so G has a direction without information, along which all lines pass, and nothing
+could be told of any coefficient. The line is then the best of those whose coefficients add up to 0 in each
+such column: each says how far its category is from their mean, and the intercept has what they have in
+common. With B orthonormal (p x (p - m)) for m such columns, and the constant as it is, these lines are beta =
+B gamma, and the best has E[B^T (1, u) (t - (1, u)^T B gamma)] = 0, which is all that the test needs. In place
+of M it has Q^T M Q, for Q with the blocks B and 1. The noise in it is as before: B^T (e - E_G B gamma) has
+the covariance B^T N(B gamma) B = (s^2 / 2) ((1 + |gamma|^2) I + gamma gamma^T) = N(gamma), since B^T B = I
+and |B gamma| = |gamma|.
+
+A record may have none, whose category is missing or not listed. With a such that a^T (1, u) is 1 less the
+column's features, a^T G a counts these records, with noise of deviation s |a|^2. Beyond four deviations, the
+column is left as it is: its coefficients can be told, and to restrict them would make another line of it.
 
 *Spread.* Where the sum of (r (1, u)) (r (1, u))^T was released, with r the clipped residual of G^-1 h, it
 takes the place of sigma^2 G, as in the covariance of Eicker, Huber and White, and residuals may be of unequal
@@ -77,9 +78,8 @@ FAR = 2.0**20
 #: none, the worst of four coefficients was covered .86 at 20 000 records and epsilon 1, with this .94.
 ALLOWED = 0.5
 
-#: Deviations of the noise from which on a column is known to have records of none of its categories: noise
-#: alone says so of one column in 30 000.
-SHOWN = 4.0
+#: Deviations up to which records with none of a column's categories are taken for noise.
+FEW_WITHOUT = 4.0
 
 #: How often the line that fits best is found again with the covariance that belongs to it.
 ROUNDS = 4
@@ -146,7 +146,8 @@ class Intervals:
         columns = ", and those of ".join(f"{column[0]} to {column[-1]}" for column in self.centered)
         centered = (
             f"Here the coefficients of {columns} add up to 0, as those of the model need not: each says how "
-            "far its category is from the mean of all of them, and the intercept has what they share.",
+            "far its category is from the mean of all of them, which a record without a category counts as. "
+            "The intercept has what they share.",
         )
         return (
             f"Intervals of {100 * self.level:g}% for the line that predicts {self.target}, clipped to its "
@@ -211,19 +212,18 @@ def intervals_of(
     turn[:-1, 1:] = np.diag(slopes)
     turn[-1, 0] = moments.label_scale
     turn[-1, 1:] = -slopes * np.asarray(centers)
-    matrix = np.asarray(moments.matrix())
+    found = np.asarray(moments.matrix())
     centered: list[tuple[str, ...]] = []
     sums = []
     for column in categories:
-        if len(column) < 2 or not set(column) <= set(features):
-            continue
-        places = [features.index(name) for name in column]
-        # d of the notes: coefficients 1 here and the intercept -1 are 0 where a record has one category.
-        none = np.linalg.solve(turn, np.append(np.isin(range(len(slopes)), places), -1.0))
-        none /= np.linalg.norm(none)
-        if none @ matrix[:-1, :-1] @ none < SHOWN * moments.deviation:
-            centered.append(tuple(column))
-            sums.append(turn[places].sum(axis=0))
+        if len(column) > 1 and set(column) <= set(features):
+            among = [features.index(name) for name in column]
+            none = np.zeros(len(turn))
+            none[0] = 1 - np.asarray(centers)[among].sum()
+            none[1:][among] = -np.asarray(widths)[among] / moments.feature_scale
+            if none @ found[:-1, :-1] @ none <= FEW_WITHOUT * moments.deviation * (none @ none):
+                centered.append(tuple(column))
+                sums.append(turn[among].sum(axis=0))
     # Orthonormal, for the lines of which these are 0; the constant stays first, where G counts records.
     basis = np.eye(len(turn), len(turn) - len(sums))
     if sums:
@@ -234,9 +234,8 @@ def intervals_of(
     if (released := moments.spread_matrix()) is not None and moments.spread_deviation is not None:
         raised = np.asarray(released) + ALLOWED * moments.spread_deviation * np.eye(len(released))
         spread = basis.T @ raised @ basis
-    solution = Solution(
-        rotation.T @ matrix @ rotation, moments.deviation, turn @ basis, moments.label_center, spread
-    )
+    matrix = rotation.T @ found @ rotation
+    solution = Solution(matrix, moments.deviation, turn @ basis, moments.label_center, spread)
     names = (*features, INTERCEPT)
     bounds = solution.intervals(np.eye(len(names)), level)
     least = features[int(np.abs((basis @ solution.weakest)[1:]).argmax())]

@@ -178,7 +178,8 @@ class WinsorizedLinearModel:
         level
             Fraction of intervals that should contain the true value, above 0 and below 1.
         categories
-            The features of each column of which a record has one: their coefficients are to add up to 0.
+            The features of each column of which a record has one: their coefficients are to add up to 0,
+            unless many records are seen to have none.
 
         Raises
         ------

@@ -4,6 +4,8 @@ import attrs
 import numpy as np
 import pytest
 from dpkit_model_lines import NoisyMoments, WinsorizedLinearModel
+from dpkit_model_lines.intervals import intervals_of
+from scipy.linalg import block_diag
 
 from dpkit_core import LinearModel, Release
 from dpkit_core.errors import InvalidOption, InvalidRelease
@@ -190,11 +192,14 @@ KINDS = ("size", "kind=a", "kind=b", "kind=c", "place=d", "place=e")
 OF_KINDS = np.array([2.0, 1.0, 0.5, -1.5, 0.25, -0.25, 3.0])
 
 
-def model_of_kinds(n, deviation, rng):
-    """Return a line with a number and two columns of categories, which make G singular, under noise."""
-    kind, place = rng.choice(3, n, p=[0.6, 0.3, 0.1]), rng.choice(2, n)
-    X = np.column_stack([rng.uniform(0, 1, n), np.eye(3)[kind], np.eye(2)[place]])
-    y = X @ OF_KINDS[:-1] + OF_KINDS[-1] + rng.normal(0, 0.7, n)
+def model_of_kinds(n, deviation, rng, shares=(0.6, 0.3, 0.1)):
+    """Return a line with a number and two columns of categories, which make G singular, under noise.
+
+    Records without a kind, where shares do not add up to 1, are 4 higher.
+    """
+    kind, place = rng.choice(4, n, p=[*shares, max(0.0, 1 - sum(shares))]), rng.choice(2, n)
+    X = np.column_stack([rng.uniform(0, 1, n), np.eye(4)[kind, :3], np.eye(2)[place]])
+    y = X @ OF_KINDS[:-1] + OF_KINDS[-1] + 4 * (kind == 3) + rng.normal(0, 0.7, n)
     v = np.column_stack([np.ones(n), 0.8 * (2 * X - 1), (y - 3) / 4])
     noise = symmetric_noise(8, deviation / np.sqrt(2), rng)
     noisy = v.T @ v + noise + (np.sqrt(2) - 1) * np.diag(noise.diagonal())
@@ -217,27 +222,34 @@ def test_coefficients_of_a_column_of_categories_add_up_to_0():
     assert lower < 0.5 * 2.0 + 0.5 + 0.25 + 3.0 < upper < lower + 0.5
 
 
-@pytest.mark.parametrize("share", [0.02, 0.3])
-def test_categories_that_some_records_have_none_of_keep_what_tells_these_apart(share):
-    def table(n, rng):
-        kind = rng.choice(4, n, p=[share, *np.full(3, (1 - share) / 3)])
-        X = np.eye(4)[kind][:, 1:]
-        return X, X @ [4.0, 4.0, 3.0] + rng.normal(0, 0.5, n)
+@pytest.mark.parametrize("columns", [[KINDS[1:4]], [KINDS[1:4], KINDS[4:]]])
+def test_without_noise_coefficients_of_categories_have_the_errors_of_their_contrasts(columns):
+    n, rng = 4000, np.random.default_rng(13)
+    kind, place = rng.choice(3, n, p=[0.6, 0.3, 0.1]), rng.choice(2, n)
+    names = KINDS[: 1 + sum(map(len, columns))]
+    X = np.column_stack([rng.uniform(0, 1, n), np.eye(3)[kind], np.eye(2)[place]])[:, : len(names)]
+    y = X[:, 0] + X[:, 1] + rng.normal(0, 0.7, n)
+    v = np.column_stack([np.ones(n), 0.8 * (2 * X - 1), (y - 3) / 4])
+    moments = NoisyMoments((v.T @ v)[np.triu_indices(len(v.T))], 1e-6, 0.8, 3.0, 4.0)
+    half = [0.5] * len(names)
+    found = intervals_of(moments, names, half, half, target="y", level=0.95, categories=columns)
+    # All coefficients, of those of the number, of all but the last category of each column, and of 1.
+    of_free = block_diag(1, [[1, 0], [0, 1], [-1, -1]], *[[[1], [-1]]] * (len(columns) - 1), 1)
+    A = np.column_stack([X, np.ones(n)]) @ of_free
+    (squares,), inverse = np.linalg.lstsq(A, y)[1], np.linalg.inv(A.T @ A)
+    errors = np.sqrt(np.diag(of_free @ inverse @ of_free.T) * squares / (n - len(A.T)))
+    np.testing.assert_allclose(np.diff(found.bounds)[:, 0], 2 * 1.96 * errors, rtol=0.005)
 
-    names, rng = ("kind=a", "kind=b", "kind=c"), np.random.default_rng(12)
-    X, y = table(20_000, rng)
-    v = np.column_stack([np.ones(len(X)), 0.8 * (2 * X - 1), (y - 3) / 4])
-    noise = symmetric_noise(5, 3.0 / np.sqrt(2), rng)
-    noisy = v.T @ v + noise + (np.sqrt(2) - 1) * np.diag(noise.diagonal())
-    moments = NoisyMoments(noisy[np.triu_indices(5)], 3.0, 0.8, 3.0, 4.0)
-    half = np.full(3, 0.5)
-    model = WinsorizedLinearModel(names, half, half, 3.0, np.ones(3), 0.0, (-99.0, 99.0), moments)
-    intervals = model.intervals("y", 0.99, [names])
-    lower, upper = intervals.bounds.T
-    assert not intervals.centered
-    assert (lower < [4.0, 4.0, 3.0, 0.0]).all()
-    assert (upper > [4.0, 4.0, 3.0, 0.0]).all()
-    assert (upper - lower < 1).all()
+
+def test_categories_that_many_records_lack_are_as_they_were():
+    # Of the line whose coefficients add up to 0, which is far from the best one, nothing is said.
+    rng = np.random.default_rng(14)
+    model = model_of_kinds(20_000, 3.0, rng, shares=[0.4, 0.2, 0.1])
+    told = model.intervals("y", 0.95, [KINDS[1:4], KINDS[4:]])
+    best = OF_KINDS[:4] - [0, 4, 4, 4]
+    assert ((told.bounds[:4, 0] <= best) & (best <= told.bounds[:4, 1])).all()
+    few = model_of_kinds(20_000, 3.0, rng, shares=[0.6, 0.3, 0.0999])
+    assert (np.diff(few.intervals("y", 0.95, [KINDS[1:4], KINDS[4:]]).bounds)[:, 0] < 0.6).all()
 
 
 def test_categories_of_which_some_were_left_out_are_as_they_were():
