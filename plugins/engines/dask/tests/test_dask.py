@@ -339,7 +339,7 @@ def test_parts_that_need_the_records_in_one_place_are_refused_before_anything_is
     with engine.open(folder, schema) as data:
         for pipeline in (compose(regressor="tukey"), compose(regressor="ols")):
             plan = pipeline.plan(schema, Budget(3.0, 1e-6))
-            with pytest.raises(Unsuitable, match="needs the records in one place, and dask adds up"):
+            with pytest.raises(Unsuitable, match="needs the records in one place, but dask computes sums"):
                 plan.run(data)
         with pytest.raises(EngineFailed, match="the records themselves") as failed:
             data.dense()
