@@ -59,8 +59,8 @@ def in_order(items: int | npt.ArrayLike) -> npt.NDArray[Any]:
 class Script:
     """Which noise is given: to each candidate that is left, in units of its scale."""
 
-    left: npt.NDArray[np.int64]
-    noise: Floats
+    left: npt.NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(0, dtype=np.int64))
+    noise: Floats = attrs.field(factory=lambda: np.zeros(0))
     law: str = ""
     scale: float = 1.0
 
@@ -80,9 +80,6 @@ class Script:
 class FirstAhead(Script):
     """The noise of a round that is not looked at, of as many numbers as are asked for: the first is ahead."""
 
-    left: npt.NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(0, dtype=np.int64))
-    noise: Floats = attrs.field(factory=lambda: np.zeros(0))
-
     def give(self, law: str, scale: float, size: Size) -> Floats:
         """Return zeros, and one large number."""
         noise = np.zeros(_shape(size))
@@ -94,8 +91,6 @@ class FirstAhead(Script):
 class OneDraw(Script):
     """The noise of a single draw, of as many numbers as the selector asks for: one for each list, perhaps."""
 
-    left: npt.NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(0, dtype=np.int64))
-    noise: Floats = attrs.field(factory=lambda: np.zeros(0))
     size: int = 0
     taken: tuple[int, ...] | None = None
     """Places of the sample of candidates that is chosen; the first ones where it is to be seen how many."""
@@ -123,8 +118,6 @@ class OneDraw(Script):
 class InTurn(Script):
     """The noise of several draws of one law, one after the other; zeros where it ends."""
 
-    left: npt.NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(0, dtype=np.int64))
-    noise: Floats = attrs.field(factory=lambda: np.zeros(0))
     given: int = 0
     """How many numbers were asked for."""
 
@@ -144,8 +137,6 @@ class InTurn(Script):
 class WholeNumber(Script):
     """One whole number of discrete noise, which a mechanism adds to something itself."""
 
-    left: npt.NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(0, dtype=np.int64))
-    noise: Floats = attrs.field(factory=lambda: np.zeros(0))
     value: int = 0
 
     def whole(self, law: str, scale: float, size: Size) -> npt.NDArray[np.int64]:
@@ -160,8 +151,6 @@ class WholeNumber(Script):
 class Coined(Script):
     """One coin, and for each candidate a number of known law, or the difference of two exponential ones."""
 
-    left: npt.NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(0, dtype=np.int64))
-    noise: Floats = attrs.field(factory=lambda: np.zeros(0))
     fall: int = 0
     """The side on which the coin falls."""
     sides: int = 0
@@ -204,8 +193,6 @@ class Coined(Script):
 class WholeNumbers(Script):
     """Whole numbers of one draw of discrete noise, which a mechanism adds to something; zeros at first."""
 
-    left: npt.NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(0, dtype=np.int64))
-    noise: Floats = attrs.field(factory=lambda: np.zeros(0))
     backwards: bool = False
     """Whether a secret order is that of the items reversed."""
     ordered: bool = False
@@ -231,7 +218,6 @@ class WholeNumbers(Script):
 class OneTest(Script):
     """The noise of a private test, and the sample drawn if it fails: the first candidates, or the last."""
 
-    left: npt.NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(0, dtype=np.int64))
     noise: Floats = attrs.field(factory=lambda: np.zeros(1))
     last: bool = False
     of: int = 1
@@ -254,8 +240,6 @@ class OneTest(Script):
 class OneNumber(Script):
     """One number of Laplace noise, drawn as such or as the difference of two exponential numbers."""
 
-    left: npt.NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(0, dtype=np.int64))
-    noise: Floats = attrs.field(factory=lambda: np.zeros(0))
     value: float = 0.0
     least: float = 0.0
     """The smaller of two exponential numbers."""

@@ -44,7 +44,10 @@ class ShyRegressor(Part):
     def plan(self, request: Request, /) -> StagePlan:
         relation = request.neighboring
         moved = float(times(relation))
-        events = lambda i: [Laplace(1 / i, relation, sensitivity=moved, shape=(1,))]  # noqa: E731
+
+        def events(i: float) -> list[Laplace]:
+            return [Laplace(1 / i, relation, sensitivity=moved, shape=(1,))]
+
         return planned(request, events, refusals={"low": "The noisy sum of targets is below 0."})
 
     def fit(self, data: Dataset, plan: StagePlan, meter: Meter, /) -> LinearModel | Refusal:
