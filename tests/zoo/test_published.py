@@ -23,7 +23,7 @@ def test_the_falsehood_is_caught(row):
     assert finding.samples <= row.samples or not row.samples
 
 
-@pytest.mark.slow  # the twins cost as much again, and break with the kit only
+@pytest.mark.exhaustive  # the twins cost as much again, and break with the kit only, which shipped parts pass
 @each_claim
 def test_the_corrected_twin_is_not(row):
     finding = row.attack(row.twin, 0)

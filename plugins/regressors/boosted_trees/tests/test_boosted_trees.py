@@ -359,8 +359,8 @@ def audited(relation: Neighboring) -> Audit:
         return float(model.scores(X[-1:])[0] - model.initial)
 
     outputs = [
-        np.array([[score(data, seed)] for seed in range(first, first + 600)])
-        for data, first in ((with_it, 0), (without, 600))
+        np.array([[score(data, seed)] for seed in range(first, first + 400)])
+        for data, first in ((with_it, 0), (without, 400))
     ]
     return audit(*outputs, budget, mu=stage.settings_as(BoostedTreesSettings).mu)
 
