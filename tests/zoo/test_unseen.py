@@ -23,7 +23,7 @@ FOLDERS = {
 
 #: Found, or let pass, in more than a few seconds; or of a module of which another part shows the same.
 LONG = {
-    *("TournamentPeel", "CoinsSelector", "ProjectedRegressor", "SmallNumbersSelector"),
+    *("TournamentPeel", "CoinsSelector", "ProjectedRegressor", "SmallNumbersSelector", "OneSampleRegressor"),
     *("AllGaussianAccountant", "LeastAccountant", "FewOrdersAccountant", "KindByKindAccountant"),
 }
 
