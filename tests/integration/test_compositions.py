@@ -15,6 +15,8 @@ from dpkit_core.errors import CannotCompose
 REGISTRY = Registry()
 NAMES = {kind: [ref.qualified for ref in REGISTRY.refs(kind)] for kind in ("scorers", "selectors")}
 REGRESSORS = [ref.qualified for ref in REGISTRY.refs("regressors")]
+# As many steps as show what follows; how many there are is a number in the plan.
+FEW = {"boosted_trees": {"trees": 5}, "frank_wolfe": {"rounds": 5}, "sgbdt": {"rounds": 5}}
 ACCOUNTANTS = [ref.name for ref in REGISTRY.refs("accountants")]
 # Scorers of iterates go with regressors that have them: ``test_iterates.py``.
 SCORERS = [
@@ -99,7 +101,10 @@ def test_every_scorer_goes_with_every_selector(scorer, selector, accountant, nei
 )
 def test_every_regressor_follows_a_selection(regressor, accountant, neighboring, tmp_path):
     data, schema = table(neighboring)
-    pipeline = compose(scorer="kendall", selector="peel", regressor=regressor, accountant=accountant)
+    options = {"regressor": FEW.get(regressor.partition(":")[2], {})}
+    pipeline = compose(
+        scorer="kendall", selector="peel", regressor=regressor, accountant=accountant, options=options
+    )
     try:
         plan = pipeline.plan(schema, Budget(4.0, 1e-5), k=2)
     except CannotCompose as error:

@@ -112,6 +112,7 @@ def test_a_model_does_not_depend_on_the_form_or_order_of_the_records(regressor, 
         "adassp": {"feature_norm": 3.0, "label_norm": 2.0},
         "boosted_adassp": {"rounds": 4},
         "boosted_trees": {"trees": 3},
+        "frank_wolfe": {"rounds": 8},
         "sgbdt": {"rounds": 4},
     }
     schema = schema_of(bounds, relation)
