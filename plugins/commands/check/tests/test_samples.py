@@ -128,37 +128,33 @@ def tried(make, seed=0):
     return check.run(make, trial_for("regressor", seed=seed))
 
 
-@pytest.mark.first(1)
-@pytest.mark.parametrize("make", [Sampled, OwnNoise], ids=lambda c: c.__name__)
-@pytest.mark.slow
+def in_ci(*makes):
+    return [pytest.param(make, marks=pytest.mark.slow, id=make.__name__) for make in makes]
+
+
+def by_hand(*makes):
+    """Return samples as parameters that differ in how they go wrong, and not in how that is found."""
+    return [pytest.param(make, marks=pytest.mark.exhaustive, id=make.__name__) for make in makes]
+
+
+@pytest.mark.parametrize("make", [*in_ci(Sampled), *by_hand(OwnNoise)])
 def test_a_poisson_sample_passes(make):
     assert tried(make).samples > 1000
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [
-        FixedSize,
-        FixedSizeOwnNoise,
-        PublicCoins,
-        AtLeastOne,
-        ByAHash,
-        LargeRate,
-        LargeValuesMore,
-        FirstOneMore,
-        ByBlocks,
-        Systematic,
+        *in_ci(PublicCoins, AtLeastOne, ByAHash, LargeRate),
+        *by_hand(FixedSize, FixedSizeOwnNoise, LargeValuesMore, FirstOneMore, ByBlocks, Systematic),
     ],
-    ids=lambda c: getattr(c, "__name__", str(c)),
 )
 def test_what_is_no_poisson_sample_is_found(make):
     with pytest.raises(CheckFailed, match="charged as a Poisson sample of rate"):
         tried(make)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("make", [OneCoinForBoth, OneCoinOwnNoise], ids=lambda c: c.__name__)
+@pytest.mark.parametrize("make", [*in_ci(OneCoinForBoth), *by_hand(OneCoinOwnNoise)])
 def test_coins_that_two_events_share_are_found(make):
     with pytest.raises(CheckFailed, match="events 1 and 2 are charged as samples with independent coins"):
         tried(make)
