@@ -232,7 +232,7 @@ def draw(found: Sequence[dict[str, Any]]) -> None:
         axes.semilogx(records, [float(row["recall"]) for row in lines], color=color, label=name)
         axes.semilogx(records, [float(row["Theorem 4.1"]) for row in lines], color=color, linestyle=":")
     axes.set_xlabel("records of the same kind")
-    axes.set_ylabel("share of the five best found; dotted: Theorem 4.1")
+    axes.set_ylabel("found of the five best (dotted: theorem)")
     axes.set_ylim(-0.02, 1.02)
     axes.legend(frameon=False, fontsize=8)
     figure.tight_layout()

@@ -133,15 +133,16 @@ def keep(name: str, head: Row, rows: Iterable[Row]) -> None:
         return
     written = io.StringIO()
     csv.writer(written, lineterminator="\n").writerows(map(plain, [head, *found]))
-    (HERE / "tables" / f"{name}.csv").write_text(written.getvalue(), encoding="utf-8")
 
     def renewed(at: re.Match[str]) -> str:
         if at["name"] != name:
             return at[0]
         return f"{at['begin']}{shown(at['asked'] or '', at['table'], head, found)}{at['end']}"
 
-    for page in PAGES:
-        page.write_text(MARKED.sub(renewed, page.read_text(encoding="utf-8")), encoding="utf-8")
+    texts = {page: MARKED.sub(renewed, page.read_text(encoding="utf-8")) for page in PAGES}
+    (HERE / "tables" / f"{name}.csv").write_text(written.getvalue(), encoding="utf-8")
+    for page, text in texts.items():
+        page.write_text(text, encoding="utf-8")
     draw(name)
 
 
