@@ -6,8 +6,8 @@ reads every Parquet file below FOLDER, of at most LARGEST records and with the t
 ``tables/trees-one-split.csv`` and its means, ``tables/trees-means.csv``, or, with the worst in brackets,
 ``tables/trees-splits.csv``: mean test R^2 over the first splits of 5-fold cross-validations, in which every
 method sees the same records; after five splits, records are dealt anew. METHODS are headings, with "; "
-between them; all by default. Noise is seeded, which is research and not a release. What has been computed is
-kept in RESULTS.jsonl and not computed again.
+between them; all by default, and fewer of one split are only printed. Noise is seeded, which is research and
+not a release. What has been computed is kept in RESULTS.jsonl and not computed again.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def main(folder: str, kept: str, splits: str = "1", methods: str = "", largest: 
     """Write the table and its means."""
     wanted = methods.split("; ") if methods else [heading for heading, *_ in METHODS]
     columns = {f"{e:g} {m}" if e else m: (m, e) for m, _, _, es in METHODS if m in wanted for e in es}
-    one = splits == "1"
+    one = splits == "1" and not methods
     every: list[dict[str, str]] = []
 
     def rows() -> Iterator[list[object]]:
@@ -190,7 +190,8 @@ def main(folder: str, kept: str, splits: str = "1", methods: str = "", largest: 
             every.append({column: shown(found[of]) for column, of in columns.items()})
             yield [named(path), pq.read_metadata(path).num_rows, *every[-1].values()]
 
-    keep("trees-one-split" if one else "trees-splits", ["table", "n", *columns], rows())
+    name = "trees-one-split" if one else "" if splits == "1" else "trees-splits"
+    keep(name, ["table", "n", *columns], rows())
     if one:
         keep("trees-means", ["means over the tables", *(f"{e:g}" for e in EPSILONS)], means(every, wanted))
 
