@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pages import keep
+from pages import keep, short
 
 from dpkit_core import Schema
 
@@ -121,7 +121,7 @@ def main(folder: str, kept: str) -> None:
     keep("trees-dp-ebm", ["table", *heads], measured(folder, kept, found))
     means = np.mean(found, axis=0).T
     rows = [
-        [f"DP-EBM, {name}", *(f"{mean:.2f}".replace("0.", ".") for mean in values)]
+        [f"DP-EBM, {name}", *map(short, values)]
         for name, values in zip(("defaults", "tuned"), means, strict=True)
     ]
     with (Path(__file__).parent / "tables/trees-means.csv").open(encoding="utf-8", newline="") as file:
@@ -155,7 +155,7 @@ def measured(folder: str, kept: str, found: list[list[tuple[float, float]]]) -> 
                         lines.write(json.dumps([json.loads(name), done[name]]) + "\n")
                 scores.append(done[name])
             found[-1].append((scores[0], max(scores)))
-        yield [named(path), *(f"{default:.2f} / {best:.2f}" for default, best in found[-1])]
+        yield [named(path), *(f"{short(default)} / {short(best)}" for default, best in found[-1])]
 
 
 if __name__ == "__main__":

@@ -66,6 +66,11 @@ def r_squared(y: npt.NDArray[np.float64], predicted: npt.NDArray[np.float64]) ->
     return float(1 - ((y - predicted) ** 2).sum() / ((y - y.mean()) ** 2).sum())
 
 
+def short(value: float) -> str:
+    """Return a number with two digits, and no 0 before them."""
+    return f"{value:.2f}".replace("0.", ".", abs(value) < 1)
+
+
 def markdown(head: Row, rows: Iterable[Row]) -> Iterator[str]:
     """Yield the lines of a table."""
     yield f"| {' | '.join(map(str, head))} |"

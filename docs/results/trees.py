@@ -24,7 +24,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
-from pages import keep, r_squared
+from pages import keep, r_squared, short
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from dpkit_core import Budget, Column, Dataset, Neighboring, Randomness, Schema, compose
@@ -160,7 +160,7 @@ def shown(values: Sequence[float]) -> str:
     """Return a mean, and in brackets the worst of several; one refusal makes a mean of none."""
     if any(map(math.isnan, values)):
         return "refused"
-    mean, worst = (f"{value:.2f}".replace("0.", ".") for value in (statistics.mean(values), min(values)))
+    mean, worst = short(statistics.mean(values)), short(min(values))
     return mean if len(values) == 1 else f"{mean} ({worst})"
 
 
@@ -169,8 +169,7 @@ def means(rows: Sequence[Mapping[str, str]], methods: Iterable[str]) -> Iterator
 
     def mean(column: str) -> str:
         cells = [row[column] for row in rows]
-        found = statistics.mean(0.0 if cell == "refused" else float(cell) for cell in cells)
-        return f"{found:.2f}".replace("0.", ".")
+        return short(statistics.mean(0.0 if cell == "refused" else float(cell) for cell in cells))
 
     for method in methods:
         if f"{EPSILONS[0]:g} {method}" in rows[0]:

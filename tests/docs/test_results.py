@@ -114,6 +114,34 @@ def test_the_landing_page_says_what_the_tables_of_its_papers_say() -> None:
     assert ".337 at epsilon .2, where the authors' code with valid accounting has .317, and .441 at 1" in said
 
 
+def test_the_guide_to_scores_says_what_was_measured() -> None:
+    guide = (ROOT / "docs/howto/score-a-model.md").read_text(encoding="utf-8")
+
+    def short(number: float, digits: int = 2) -> str:
+        return f"{number:.{digits}f}".replace("0.", ".")
+
+    found = {(row["part"], row["records"], row["epsilon"]): row for row in table("optimism")}
+    few, many = (found["boosted_trees", records, "1"] for records in ("2000", "20000"))
+    middle, most = ([float(row[column]) for row in (few, many)] for column in ("optimism, median", "largest"))
+    assert (
+        f"too high by {short(middle[0])} in the median and by {short(most[0])} at most with 2 000 records, "
+        f"by {short(middle[1], 3)} and {short(most[1])} with 20 000"
+    ) in guide
+    ways = {row["way"]: row for row in table("optimism-ways") if row["records"] == "2000"}
+    none, held, seen, again = (
+        ways[way]
+        for way in ("no score", "a tenth held out", "in-sample, share .3", "a second run with epsilon .3")
+    )
+    assert held["scores told"].startswith("0 of")
+    known, mean = "half of the interval, median", "R², mean"
+    cost = [short(float(none[mean]) - float(way[mean]), 3) for way in (seen, again)]
+    fits = held["scores told"].removeprefix("0 of ")
+    assert f"a tenth held out told nothing in {fits} of {fits} fits" in guide
+    assert f"known to ±{short(float(seen[known]))} in all, for {cost[0]} of R²" in guide
+    said = again["scores told"].split(" of ")[0]
+    assert f"to ±{short(float(again[known]))} in {said} of them, for {cost[1]}" in guide
+
+
 SCRIPTS = [
     script.read_text(encoding="utf-8")
     for script in (*pages.HERE.glob("*.py"), ROOT / "tests/benchmarks/speed.py")
