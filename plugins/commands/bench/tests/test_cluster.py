@@ -30,9 +30,15 @@ def scheduler(parts, tmp_path):
     started = []
 
     def spawn(*arguments):
-        silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        started.append(subprocess.Popen([dask, *arguments, *where], env=environment, cwd=tmp_path, **silent))
-        return started[-1]
+        process = subprocess.Popen(
+            [dask, *arguments, *where],
+            env=environment,
+            cwd=tmp_path,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        started.append(process)
+        return process
 
     spawn("scheduler", "--host", "127.0.0.1", "--port", "0")
     wait_until(address.is_file)
