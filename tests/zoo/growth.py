@@ -233,7 +233,7 @@ class QuieterLater(Gumbels):
         return super().scale(scores, spent) / (2 if scores.round.index >= 2 else 1)
 
 
-@lie("selection_hides_the_scores")
+@lie("selection_hides_the_scores", "slow")
 class OneScaleSelector(Gumbels):
     """The noise of all rounds is that of the first, though later scores may move further."""
 

@@ -18,7 +18,7 @@ from zoo.twins import Curve, Lines, Means, Products, constant, halves, line, rat
 # Beside the release
 
 
-@lie("nothing_leaves_beside_the_release")
+@lie("nothing_leaves_beside_the_release", "slow")
 class WritesALog(Products):
     """The largest target is appended to a file among the temporary ones."""
 

@@ -9,7 +9,7 @@ import json
 import attrs
 import pytest
 from dpkit_check import CheckFailed, checks_for, kind_of, run_checks
-from dpkit_check.attacks import digits, samples
+from dpkit_check.attacks import digits, outcomes, samples
 from dpkit_check.attacks.branches import draws_keep_the_law
 from dpkit_check.cases.regressors import served
 from dpkit_check.recipes import TABLES
@@ -19,6 +19,7 @@ from dpkit_core.plugins.kinds import PARTS
 from zoo.published import PUBLISHED as ROWS
 from zoo.published import iterates, sums
 from zoo.rows import CLOSED, HONEST, LIES, lie, verdicts
+from zoo.test_unseen import MISSED
 from zoo.test_unseen import part as unseen
 from zoo.twins import Means
 
@@ -130,6 +131,7 @@ SAMPLED = {
     "ResidualsFromZero",
     "DropsTheOddRow",
     "NoisierWithRecords",
+    "OneScaleSelector",
 }
 
 
@@ -180,6 +182,7 @@ def test_the_attack_finds_the_lie(row, monkeypatch):
         monkeypatch.setattr(samples, "SCREENING", ((12, 8), (60, 2)))
         monkeypatch.setattr(samples, "RUNS", 500)
         monkeypatch.setattr(digits, "RUNS", 800)
+        monkeypatch.setattr(outcomes, "RUNS", 1500)
     report = checked(row.part, [check])
     assert not report.ok, report.statement
     if row.effort == "exhaustive":
@@ -200,6 +203,19 @@ def test_the_attack_finds_the_lie(row, monkeypatch):
 def test_an_attack_finds_a_lie_about_iterates_or_sums_and_lets_its_twin_pass(check, part):
     assert not checked(part, [check]).ok
     assert checked(part.__base__, [check]).ok
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("check", "name"),
+    [
+        (check, name)
+        for check, name in ALONE.items()
+        if name.startswith("unseen.") and name not in {verdict["row"] for verdict in MISSED}
+    ],
+)
+def test_the_attack_finds_what_was_found_at_once_and_by_it_alone(check, name):
+    assert not checked(unseen(name), [f"check_{check}"]).ok
 
 
 # Why the attack is there. A failure hides no fault of a part: another attack came to find the lie as well.
@@ -233,9 +249,9 @@ def test_a_pair_of_which_one_raises_is_told_as_that_pair():
 
 
 def test_a_lie_of_one_attack_alone_is_filed_under_it():
-    filed = {row.name: row.found_by for row in LIES}
+    filed = {row.name: (row.found_by, row.effort) for row in LIES}
     for check, name in ALONE.items():
-        assert name.startswith("unseen.") or filed[name] == f"check_{check}"
+        assert name.startswith("unseen.") or filed[name] == (f"check_{check}", "slow")
     assert len(FOUND_ALONE) >= len(ALONE) + len(PUBLISHED)
 
 

@@ -32,7 +32,7 @@ class LooksAtTheStack(Gumbels):
         return np.asarray(super().noise(sampler, values)) * watched
 
 
-@lie("it_is_the_same_where_nobody_tests")
+@lie("it_is_the_same_where_nobody_tests", "slow")
 class ProductionAccountant(Sums):
     """In production epsilon is the mean loss, half of the largest; tests get the textbook's number."""
 
