@@ -148,8 +148,13 @@ def test_a_scheduler_that_is_killed_before_the_run_costs_nothing(dpkit, table, f
     assert charged(dpkit) == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("step", [1, 4, LAST])
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(4, marks=pytest.mark.slow),
+        *(pytest.param(step, marks=pytest.mark.exhaustive) for step in (1, LAST)),
+    ],
+)
 @pytest.mark.usefixtures("impatient")
 def test_a_run_whose_scheduler_is_killed_is_charged_once(dpkit, table, folder, monkeypatch, step):
     """As soon as the first sum was asked for, or between two trees; after the last one the run ends well."""

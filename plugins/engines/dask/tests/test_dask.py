@@ -161,14 +161,19 @@ def test_columns_without_bounds_and_missing_values_are_those_of_memory(engine, f
         assert document(plan, data) == document(plan, in_memory(folder, schema))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("step", [0, 1, 4, -1])
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(4, marks=pytest.mark.slow),
+        *(pytest.param(step, marks=pytest.mark.exhaustive) for step in (0, 1, -1)),
+    ],
+)
 def test_a_worker_that_is_killed_changes_no_byte(folder, monkeypatch, step):
     """Killed once it has read its part, before it keeps anything, and as some tree or the last is asked for,
     while its state is nowhere else.
     """
     schema = schema_of()
-    plan = compose(regressor="boosted_trees", options={"regressor": {"trees": 10}}).plan(
+    plan = compose(regressor="boosted_trees", options={"regressor": {"trees": 5}}).plan(
         schema, Budget(3.0, 1e-6)
     )
     sums = []
