@@ -463,8 +463,11 @@ def test_a_plan_that_is_not_that_of_the_terms_is_refused() -> None:
 
 # Samples and accounts of records
 
-SAMPLED = [({"extra": 0.5}, "individual_filter"), ({"rate": 0.3}, "rdp")]
-SAMPLED += [({"rate": 0.3, "count_share": 0.2}, "individual_filter")]
+SAMPLED = [
+    pytest.param({"extra": 0.5}, "individual_filter", marks=pytest.mark.slow),
+    pytest.param({"rate": 0.3, "count_share": 0.2}, "individual_filter", marks=pytest.mark.slow),
+    pytest.param({"rate": 0.3}, "rdp", marks=pytest.mark.exhaustive),
+]
 
 
 def sampling(options: Mapping[str, Any], accountant: str) -> Plan:
@@ -473,7 +476,6 @@ def sampling(options: Mapping[str, Any], accountant: str) -> Plan:
     return pipeline.plan(SCHEMA, Budget(2.0, 1e-6))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("options", "accountant"), SAMPLED)
 def test_samples_and_accounts_are_of_each_party_and_one_model_of_all(
     options: dict[str, Any], accountant: str
@@ -492,7 +494,6 @@ def test_samples_and_accounts_are_of_each_party_and_one_model_of_all(
     assert replan(release).problems == ()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("options", "accountant"), SAMPLED)
 def test_a_spare_attempt_costs_what_the_dearest_event_does(options: dict[str, Any], accountant: str) -> None:
     """Whether it is of all records or on a sample: each composed with the plan costs less than a spare."""
