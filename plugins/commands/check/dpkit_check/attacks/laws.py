@@ -43,6 +43,7 @@ from dpkit_check.chances import (
     OneNumber,
     OneTest,
     Script,
+    chance_behind,
     chance_of_the_last,
     chances,
     coined_chances,
@@ -55,12 +56,13 @@ from dpkit_check.chances import (
     whole_chances,
 )
 from dpkit_check.instrument import Answers
-from dpkit_check.laws import hockey_stick, max_log_ratio
+from dpkit_check.laws import NotEnumerable, hockey_stick, max_log_ratio
 from dpkit_check.reference import ReferenceAccountant
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
 from dpkit_core.arrays import Vector
 from dpkit_core.privacy.budget import Budget, Neighboring
 from dpkit_core.privacy.events import (
+    ApproxDP,
     Event,
     ExponentialMechanism,
     PermuteAndFlip,
@@ -97,9 +99,10 @@ PROBES = (
     (NO_BUDGET, 2, 1, (1.0, 2.0), (-20001.0, -20000.0, -101.0, -100.0, -24.0, -23.0, 30.0, 31.0)),
 )
 # Budgets, a fifth apart, under which noise in whole steps is looked at: a scale that is rounded is too small
-# at some of them. And by how many ranges the last of two is ahead: tails tell most.
+# at some of them. And by how many ranges the last of two is ahead: tails tell most, and scores that are whole
+# numbers beside some that are not.
 STEPPED = tuple(Budget(0.4 * 1.2**i, 1e-6) for i in reversed(range(19)))
-_STEPS = (-9.0, -8.0, -0.6, 0.4)
+_STEPS = (-9.0, -8.3, -8.0, -0.6, 0.4)
 # The other scores, in range sensitivities: scores of either sign must be hidden alike.
 LEVEL = -3.0
 # Candidates, and how many of them are picked at once.
@@ -110,6 +113,12 @@ COINED, COINED_BUDGET = 400, Budget(1.0, 1e-6)
 _ALONG = tuple(i / 4 for i in range(-4, 13))
 # Candidates of whom the first above a threshold is picked; scores of all but the last, and its own.
 SCANNED, _ABOVE = 60, ((1.0, 0.0), (1.0, -4.0), (0.5, -0.5))
+# How far a score may move, in range sensitivities.
+SHIFTS = (4.0, 2.0**12, 2.0**24)
+# By how many range sensitivities one of many leads, where a delta may pay for noise that is cut.
+LEADS = tuple(float(lead) for lead in range(3, 19))
+# Features and picks of which all sequences of coins and orders are tried, and on how many pairs of scores.
+CHOICES = ((2, 1, 1), (3, 2, 3), (4, 2, 1))
 # Candidates of which one may have to win several draws.
 MANY = 120
 # Features and picks of which all lists are compared, and the sensitivity: monotone scores, and others.
@@ -234,10 +243,13 @@ def _larger(make: Factory[TopKSelector]) -> Iterator[SelectorCase]:
 
 
 @judged("law_again")
-def exact_epsilon(case: SelectorCase, pair: Pair) -> float:
-    """Return the exact epsilon of one pair over the budget's; fail if the budget is exceeded."""
+def exact_epsilon(case: SelectorCase, pair: Pair, *, own: bool = False) -> float:
+    """Return the exact epsilon of one pair over the budget's; fail if the budget is exceeded.
+
+    With ``own`` also where the selector draws coins, orders and whole numbers itself.
+    """
     budget = case.request.budget
-    first, second = (case.law(values) for values in pair)
+    first, second = (case.law(values, own=own) for values in pair)
     epsilon, delta = max_log_ratio(first, second), hockey_stick(first, second, budget.epsilon)
     if delta > budget.delta * (1 + 1e-6) + 1e-13:
         raise CheckFailed(
@@ -278,7 +290,8 @@ def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Tria
     Also several picks at once with one draw of noise per candidate, whose scale is measured; lists of picks
     with one draw per list, between scores that all move; picks from a random sample of the candidates,
     over all samples; whatever a coin says that decides for all; picks that win several draws, as in a
-    tournament; and the first of many that is above a noisy threshold.
+    tournament; the first of many that is above a noisy threshold; and whatever is made of coins, orders and
+    whole numbers, of which all are tried: chances add up over them, as all know the public coins.
 
     In the first and in later rounds, with two candidates left and with many, for tiny and huge sensitivities,
     for scores that are equal, close and far apart; noise in whole steps at many budgets.
@@ -303,6 +316,9 @@ def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Tria
         reached += _whole_steps_apart(variant)
         reached += _coined_apart(variant)
         reached += _thresholds_apart(variant)
+        reached += _choices_apart(variant)
+        reached += _shifts_apart(variant)
+        reached += _cuts_apart(variant)
         for left, picks in JOINT:
             case = claimed_selection(variant, left, (picks,))
             if case is not None:
@@ -383,6 +399,38 @@ def _coined_apart(make: Factory[TopKSelector]) -> Iterator[float]:
         yield from _losses_apart(case, 0, known)
 
 
+def _shifts_apart(make: Factory[TopKSelector]) -> Iterator[float]:
+    """Yield which share of the budget a pick of two uses where both scores move alike; fail above 1.
+
+    Where one score may move much further than two may move apart, neighbors may differ by that alone, from
+    scores near 0 to scores as large as it is.
+    """
+    for linf in SHIFTS:
+        case = claimed_selection(make, 2, (1,), (linf, 1.0))
+        if case is None:
+            continue
+        epsilon = case.request.budget.epsilon
+        level = np.array([0.0, -8.0])
+        for up in (linf, -linf):
+            if case.enumerable:
+                yield exact_epsilon(case, ([level], [level + up]))
+                continue
+            with suppress(NotProbed):
+                one, other = (chances(partial(_second_wins, case, v), 2) for v in (level, level + up))
+                ratio = largest_ratio([(one, other)])
+                require(
+                    ratio <= epsilon * (1 + 1e-3) + 2e-3,
+                    f"of scores {level} and {level + up}, which move alike, the last is picked with "
+                    f"probability {one[0]:.6g} or {other[0]:.6g}, a loss of {ratio:.4g}; the budget allows "
+                    f"{epsilon:.4g} ({case.name})",
+                )
+                yield ratio / epsilon
+
+
+def _second_wins(case: SelectorCase, values: Vector, script: Script) -> bool:
+    return case.selected([values], Chosen(script)) == (1,)
+
+
 def _thresholds_apart(make: Factory[TopKSelector]) -> Iterator[float]:
     """Yield which share of its epsilon the chance uses of being the first of many above a noisy threshold."""
     case = claimed_selection(make, SCANNED, (1,), (1.0, 2.0), budget=COINED_BUDGET)
@@ -408,6 +456,47 @@ def _thresholds_apart(make: Factory[TopKSelector]) -> Iterator[float]:
             f"fall by 1: a loss of {ratio:.4g}; its event allows {epsilon:.4g} ({case.name})",
         )
         yield ratio / epsilon
+
+
+def _choices_apart(make: Factory[TopKSelector]) -> Iterator[float]:
+    """Yield which share of the budget exact laws of coins, orders and whole numbers reach; fail above 1."""
+    for features, picks, most in CHOICES:
+        case = claimed_selection(make, features, (picks,))
+        if case is None or case.enumerable:
+            continue
+        try:
+            for pair in itertools.islice(case.reversals(), most):
+                yield exact_epsilon(case, pair, own=True)
+        except NotEnumerable:
+            return
+
+
+def _cuts_apart(make: Factory[TopKSelector]) -> Iterator[float]:
+    """Yield which share of its delta the chance uses that one of many that leads is not picked; fail above 1.
+
+    All others have equal scores. Where noise is cut, that is possible up to some lead, and no further.
+    """
+    case = claimed_selection(make, MANY, (1,))
+    event = None if case is None else next(iter(case.plan.events), None)
+    if case is None or not isinstance(event, ApproxDP):
+        return
+
+    def leads(lead: float, script: Script) -> bool:
+        values = np.zeros(case.features)
+        values[-1] = lead * case.sensitivities[0].range
+        return case.selected([values], Chosen(script)) == (case.features - 1,)
+
+    with suppress(NotProbed):
+        lost = [chance_behind(partial(leads, lead), case.features) for lead in LEADS]
+        for lead, (near, far) in zip(LEADS, itertools.pairwise(lost), strict=False):
+            delta = near - math.exp(event.epsilon) * far
+            require(
+                delta <= event.delta * (1 + 1e-3) + 1e-15,
+                f"of {case.features} candidates, one that leads by {lead:g} range sensitivities is not "
+                f"picked with probability {near:.4g}, and {far:.4g} by one more: a delta of {delta:.4g} at "
+                f"epsilon {event.epsilon:.4g}; its event allows {event.delta:.4g} ({case.name})",
+            )
+            yield max(0.0, delta) / event.delta
 
 
 def _divergences_apart(case: SelectorCase) -> Iterator[float]:
