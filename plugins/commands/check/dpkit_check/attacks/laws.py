@@ -219,6 +219,7 @@ def check_selection_hides_the_scores(make: Factory[TopKSelector], trial: Trial) 
         for case in exact
         for pair in case.neighbors(rng, max(FEWEST_PAIRS, PAIRS // same[case.shape]) * trial.effort)
     ]
+    pairs += [(case, pair) for case, pair in _moved_alike(make) if exact and case.enumerable]
     strongest = max((exact_epsilon(case, pair) for case, pair in pairs), default=0.0)
     beyond = ", as its delta allows" if strongest > 1 else ""
     reached = f"exact epsilon reaches {strongest:.3f} of the budget{beyond}"
@@ -404,36 +405,37 @@ def _coined_apart(make: Factory[TopKSelector]) -> Iterator[float]:
         yield from _losses_apart(case, 0, known)
 
 
-def _shifts_apart(make: Factory[TopKSelector]) -> Iterator[float]:
-    """Yield which share of the budget a pick of two uses where both scores move alike; fail above 1.
+def _moved_alike(make: Factory[TopKSelector]) -> Iterator[tuple[SelectorCase, Pair]]:
+    """Yield two scores, and the same two higher or lower by as much as one may move.
 
-    Where one score may move much further than two may move apart, neighbors may differ by that alone, from
-    scores near 0 to scores as large as it is.
+    Where that is much further than two may move apart, neighbors may differ by it alone, from scores near 0
+    to scores as large as it is.
     """
     for linf in SHIFTS:
-        case = claimed_selection(make, 2, (1,), (linf, 1.0))
-        if case is None:
-            continue
-        epsilon = case.request.budget.epsilon
-        level = np.array([0.0, -8.0])
-        for up in (linf, -linf):
-            if case.enumerable:
-                yield exact_epsilon(case, ([level], [level + up]))
-                continue
-            with suppress(NotProbed):
-                one, other = (chances(partial(_second_wins, case, v), 2) for v in (level, level + up))
-                ratio = largest_ratio([(one, other)])
-                require(
-                    ratio <= epsilon * (1 + 1e-3) + 2e-3,
-                    f"of scores {level} and {level + up}, which move alike, the last is picked with "
-                    f"probability {one[0]:.6g} or {other[0]:.6g}, a loss of {ratio:.4g}; the budget allows "
-                    f"{epsilon:.4g} ({case.name})",
-                )
-                yield ratio / epsilon
+        if (case := claimed_selection(make, 2, (1,), (linf, 1.0))) is not None:
+            for up in (linf, -linf):
+                yield case, ([np.array([0.0, -8.0])], [np.array([0.0, -8.0]) + up])
 
 
-def _second_wins(case: SelectorCase, values: Vector, script: Script) -> bool:
-    return case.selected([values], Chosen(script)) == (1,)
+def _shifts_apart(make: Factory[TopKSelector]) -> Iterator[float]:
+    """Yield which share of its epsilon a pick of two uses where both scores move alike; fail above 1."""
+    for case, pair in _moved_alike(make):
+        if (epsilon := _pure_epsilon(case.plan.events)) is None or case.enumerable:
+            return
+        with suppress(NotProbed):
+            one, other = (chances(partial(_second_wins, case, values), 2) for values in pair)
+            ratio = largest_ratio([(one, other)])
+            require(
+                ratio <= epsilon * (1 + 1e-3) + 2e-3,
+                f"between {case.beside(pair)}, which move alike, the last is picked with probability "
+                f"{one[0]:.6g} or {other[0]:.6g}, a loss of {ratio:.4g}; its event allows {epsilon:.4g} "
+                f"({case.name})",
+            )
+            yield ratio / epsilon
+
+
+def _second_wins(case: SelectorCase, values: Sequence[Vector], script: Script) -> bool:
+    return case.selected(values, Chosen(script)) == (1,)
 
 
 def _thresholds_apart(make: Factory[TopKSelector]) -> Iterator[float]:
