@@ -418,12 +418,24 @@ def law_of_whole_noise(released: Callable[[WholeNumber], Outcome]) -> dict[Outco
     return law
 
 
-#: How often other numbers are drawn by which it is seen that one decides alone.
+#: The chance that one of many numbers is further away than where it is seen that another decides alone.
+_ELSEWHERE = 0.01
+
+#: So many times as far as that the noise of each alone is moved, until one decides.
+_FARTHER = (1.0, 1.25, 1.5, 2.0, 3.0)
+
+#: How often other numbers are drawn by which that is seen.
 ALONE_TRIES = 8
 
 
-def law_of_one_of_many(released: Callable[[WholeNumbers], Outcome]) -> dict[Outcome, float]:
+def law_of_one_of_many(
+    released: Callable[[WholeNumbers], Outcome],
+) -> tuple[dict[Outcome, float], float]:
     """Return the law of a release that is one thing above a level of one of many whole numbers, else another.
+
+    And the chance of all others to be where they do not matter, 1 where they never do. Elsewhere they may
+    lead to something else, but never, as far as is tried, to what the number itself does not lead to. So each
+    outcome has at most its chance by this law, and at least that share of it.
 
     Raises
     ------
@@ -437,28 +449,38 @@ def law_of_one_of_many(released: Callable[[WholeNumbers], Outcome]) -> dict[Outc
     size, reach = probe.size, math.ceil({"laplace": _WITHIN, "gaussian": 12.0}[probe.law] * probe.scale)
     rng = np.random.default_rng(0)
 
-    def given(place: int, value: float, *, others: bool = False) -> Outcome:
-        noise = np.rint(probe.scale * rng.uniform(-6, 6, size)) if others else np.zeros(size)
+    def given(place: int, value: float, among: float = 0.0) -> Outcome:
+        noise = np.rint(probe.scale * rng.uniform(-among, among, size)) if among else np.zeros(size)
         noise[place] = value
         return released(WholeNumbers(noise=noise))
 
-    ends = [(given(i, -reach), given(i, reach)) for i in range(size)]
-    decisive = [i for i, (below, above) in enumerate(ends) if below != above]
-    if len(decisive) != 1:
+    def decisive(far: int) -> list[tuple[int, Outcome, Outcome]]:
+        ends = ((i, given(i, -far), given(i, far)) for i in range(size))
+        return [(i, below, above) for i, below, above in ends if below != above]
+
+    among, share, found = 6.0, 1.0, decisive(reach)
+    if len(found) > 1:  # the first that matters, as noise grows
+        tail = _ELSEWHERE / size
+        among = -math.log(tail) if probe.law == "laplace" else -float(scipy.special.ndtri(tail / 2))
+        share = 1 - _ELSEWHERE
+        farther = (decisive(math.floor(step * among * probe.scale)) for step in _FARTHER)
+        found = next((each for each in farther if each), [])
+    if len(found) != 1:
         raise NotProbed
-    (place,), low, high = decisive, -reach, reach
-    below, above = ends[place]
+    ((place, below, above),), low, high = found, -reach, reach
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if given(place, middle) == above else (middle, high)
     for _ in range(ALONE_TRIES):
         for far in (0, math.ceil(probe.scale), reach // 2):
-            found = given(place, low - far, others=True), given(place, high + far, others=True)
-            if found != (below, above):
+            if (given(place, low - far, among), given(place, high + far, among)) != (below, above):
+                raise NotProbed
+            others = 2 * among
+            if given(place, low - far, others) == above or given(place, high + far, others) == below:
                 raise NotProbed
     law = np.exp(whole_log_law(probe.law, probe.scale, reach))
     chance = math.fsum(law[high + reach :])
-    return {above: chance, below: 1 - chance}
+    return {above: chance, below: 1 - chance}, share
 
 
 def law_of_test(picked: Callable[[OneTest], Outcome]) -> tuple[Outcome, float, int]:

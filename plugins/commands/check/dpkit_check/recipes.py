@@ -6,8 +6,9 @@ all of it in a few fields, each of which can be set to a constant of the part's 
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, Self, TypeAlias
 
 import attrs
@@ -287,6 +288,12 @@ class TableRecipe:
         for count in constants.whole(2, 40):
             categories = tuple(f"v{i}" for i in range(count))
             yield attrs.evolve(self, columns=(*self.columns[:1], ("g", "categorical", categories)))
+        yield from self._at_words(constants)
+        for end in constants.near(1e-6, 1e6):
+            yield attrs.evolve(self, target=(-end, end))
+
+    def _at_words(self, constants: Constants) -> Iterator[TableRecipe]:
+        """Yield this with columns that a word of the code names, or the kind of which it is."""
         for word in constants.words:
             for name in (word, f"{word}x", f"x{word}"):
                 if name not in {"y", *(column for column, *_ in self.columns[1:])}:
@@ -294,8 +301,11 @@ class TableRecipe:
                     yield from (named, attrs.evolve(named, structure="corner")) if name == word else (named,)
             family = tuple((f"x{word}{j}", "numeric", UNIT) for j in range(4))
             yield attrs.evolve(self, columns=family, structure="corner")
-        for end in constants.near(1e-6, 1e6):
-            yield attrs.evolve(self, target=(-end, end))
+        # One record unlike all others moves what is computed from all of them.
+        for kind, structure, seed in itertools.product(_OF_KIND, ("corner", "fine"), range(3)):
+            if kind in constants.words:
+                several = tuple((f"x{j}", kind, _OF_KIND[kind]) for j in range(2))
+                yield attrs.evolve(self, columns=several, structure=structure, seed=seed)
 
     def varied(self, rng: np.random.Generator, constants: Constants, variants: int) -> TableRecipe:  # noqa: PLR0911, PLR0912 - one case for each field
         """Return this with one field changed."""
@@ -376,6 +386,9 @@ _NAMED = (
     ("Mean of the last thirty measurements, in cm (2019)", "numeric", (0.0, 10.0)),
     ("größe_λ", "numeric", (2.0, 3.0)),
 )
+
+#: What is said of a column, by its kind.
+_OF_KIND: Mapping[str, Any] = {"date": (0.0, 4000.0), "categorical": ("u", "v", "w"), "numeric": (0.0, 10.0)}
 
 _MIXED = (("a", "numeric", UNIT), ("g", "categorical", ("u", "v", "w")), ("d", "date", (0.0, 4000.0)))
 

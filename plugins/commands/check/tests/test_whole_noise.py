@@ -121,9 +121,29 @@ def test_one_of_many_whole_numbers_decides_by_its_tail():
         return "told" if noise[2] > 4 else "none"
 
     weights = {n: math.exp(-(n**2) / 18) for n in range(-60, 61)}
-    law = law_of_one_of_many(released)
+    law, share = law_of_one_of_many(released)
     above = sum(w for n, w in weights.items() if n > 4) / sum(weights.values())
     assert law == pytest.approx({"told": above, "none": 1 - above})
+    assert share == 1
+
+
+def test_the_law_of_one_that_leads_is_off_by_what_the_others_may_do():
+    counts = np.array([0, 8, *[0] * 38])
+
+    def released(script):
+        noisy = counts + script.whole("gaussian", 3, 40)
+        return int(np.argmax(noisy)) if noisy.max() > 17 else "none"
+
+    weights = {n: math.exp(-(n**2) / 18) for n in range(-60, 61)}
+    chances = {n: w / sum(weights.values()) for n, w in weights.items()}
+    none = {n: sum(p for other, p in chances.items() if other <= n) ** 39 for n in range(-60, 80)}
+    told = sum(p * none[n + 8] for n, p in chances.items() if n + 8 > 17)
+    nothing = sum(p for n, p in chances.items() if n + 8 <= 17) * none[17]
+    law, share = law_of_one_of_many(released)
+    assert share == 0.99
+    # It needs more than 9: each true chance lies between a share of the one by this law and all of it.
+    assert share * law[1] <= told <= law[1]
+    assert share * law["none"] <= nothing <= law["none"]
 
 
 def test_two_of_many_whole_numbers_do_not():

@@ -569,7 +569,7 @@ class RhoAccountant:
     """Concentrated privacy: rho of Gaussian noise and of picks add up, epsilons of other events besides.
 
     A Gaussian has rho = 1 / (2 m^2), a pick of bounded range rho = epsilon^2 / 8 (Cesar and Rogers 2021).
-    Where there is Gaussian noise, rho is converted by the Gaussian's own delta, which is tight; otherwise by the
+    Where there is Gaussian noise, rho is converted by the Gaussian's own delta, which is tight; else by the
     general formula (Bun and Steinke 2016, Proposition 1.3).
     """
 

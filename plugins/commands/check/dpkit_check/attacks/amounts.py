@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dpkit_check.attacks.shifts import shift_share
+from dpkit_check.attacks.shifts import require_ends_paid_for, shift_share
 from dpkit_check.cases.plans import claimed_mu, denial, draws
 from dpkit_check.cases.regressors import RegressorCase, released_numbers, served
 from dpkit_check.cases.scenes import Pair, judged
@@ -54,7 +54,8 @@ def check_own_noise_is_paid_for(make: Factory[Regressor], trial: Trial) -> Evide
 
     Neighbors at corners show how far values move; small moves of the answers show which directions of them
     the released numbers tell. What a Gaussian of just that much costs is exact, at every budget. So is what a
-    release costs that is made of whole-number noise, and of coins that say which of a few records count.
+    release costs that is made of whole-number noise, and of coins that say which of a few records count; and
+    what one table releases and its neighbor never does, where noise ends, has no more than delta's chance.
 
     If this fails: the noise is calibrated by a bound outside of its conditions. The textbook's deviation
     sqrt(2 log(1.25 / delta)) / epsilon holds for epsilon up to 1; calibrate with an accountant, which has no
@@ -84,6 +85,8 @@ def _shifts(make: Factory[Regressor], trial: Trial) -> Iterator[float]:
         if isinstance(case, RegressorCase) and case.plan.arithmetic and not denial(case.plan):
             for records in (1, 3, RECORDS):
                 for pair in case.population.some_corner_pairs(rng, records, _SHIFTED * trial.effort):
+                    if records == 1 and len(case.plan.events) == 1:
+                        require_ends_paid_for(case, case.population.datasets(pair), trial.seed)
                     for seed in range(trial.seed, trial.seed + SEEDS):
                         share = shift_share(case, case.population.datasets(pair), seed)
                         if share is not None:

@@ -26,6 +26,7 @@ import attrs
 import numpy as np
 
 from dpkit_check.attacks.draws import share
+from dpkit_check.attacks.totals import BY_THE_CALL, MISCOUNTED
 from dpkit_check.cases.parts import chooses, class_of, each_variant, kind_of, together, two_options
 from dpkit_check.cases.plans import REFUSALS, denial, failure_allowed
 from dpkit_check.cases.regressors import RegressorCase, filtered, left_of, served
@@ -648,10 +649,12 @@ def _total(fresh: Accountant, charged: Sequence[tuple[Event, int]]) -> Accountan
     return fresh
 
 
-def _alike(ones: Sequence[float], others: Sequence[float]) -> bool:
+def _alike(
+    ones: Sequence[float], others: Sequence[float], relative: float = 1e-6, absolute: float = 1e-9
+) -> bool:
     # At a delta that equals the sum of all deltas, rounding decides whether epsilon is finite.
     return all(
-        math.isinf(a) or math.isinf(b) or math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9)
+        math.isinf(a) or math.isinf(b) or math.isclose(a, b, rel_tol=relative, abs_tol=absolute)
         for a, b in zip(ones, others, strict=True)
     )
 
@@ -672,7 +675,7 @@ def _require_counts(fresh: Accountant, charged: Sequence[tuple[Event, int]], del
         for name, other in others.items():
             found = [other.epsilon(delta) for delta in deltas]
             require(
-                _alike(epsilons, found),
+                _alike(epsilons, found, *((MISCOUNTED, BY_THE_CALL) if name == "a loop" else ())),
                 f"{count} times {event}: by count the epsilons are {epsilons}, by {name} {found}",
             )
 

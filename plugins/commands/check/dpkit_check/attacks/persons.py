@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -24,7 +25,6 @@ from dpkit_check.cases.scorers import ScorerCase, scorer_of_tables
 from dpkit_check.cases.selectors import MOVES, SHAPES, claimed_selection
 from dpkit_check.chances import Chosen, NotProbed, WholeNumbers, law_of_one_of_many
 from dpkit_check.climb import attack_sensitivity
-from dpkit_check.laws import hockey_stick
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack
 from dpkit_check.worlds import PERSON, Pair, Population, box, classified, of_persons, schemas, takes_classes
 from dpkit_core.data.dataset import Dataset
@@ -244,8 +244,12 @@ def told_by_one_number(case: RegressorCase, pair: tuple[Dataset, Dataset]) -> fl
         return outcome.code if isinstance(outcome, Refusal) else json.dumps(outcome)
 
     budget = case.request.budget
-    one, other = (law_of_one_of_many(partial(released, world)) for world in pair)
-    delta = hockey_stick(one, other, budget.epsilon)
+    (one, share), (other, less) = (law_of_one_of_many(partial(released, world)) for world in pair)
+    # At least a share of each chance on one table, and at most the chance on the other.
+    delta = max(
+        sum(max(0.0, share * a[o] - math.exp(budget.epsilon) * b.get(o, 0.0)) for o in a)
+        for a, b, share in ((one, other, share), (other, one, less))
+    )
     # Numbers that hardly ever matter are taken for such as never do.
     if delta > 2 * budget.delta + 1e-9:
         raise CheckFailed(
