@@ -601,6 +601,62 @@ def chances(wins: Wins, left: int) -> tuple[float, float]:
     return math.fsum(weight * _above(law, middles)), math.fsum(weight * _below(law, middles))
 
 
+def chance_behind(leads: Wins, left: int) -> float:
+    """Return the chance with which the last of ``left`` candidates, which leads, is not picked.
+
+    All others have equal scores, and one of them wins where its noise is ahead by a gap; noise that is cut
+    is so for no noise of the last above some level. With F the law, 1 - F(x + gap)^(left - 1) is integrated
+    over noise x of the last up to there. Random noise must agree with who wins.
+
+    Raises
+    ------
+    NotProbed
+        If the selector draws in another way, or the last may be behind however much noise it has.
+    """
+    script = Script(np.arange(left), np.zeros(left))
+    leads(script)
+    if script.law not in {"gumbel", "exponential", "laplace"}:
+        raise NotProbed
+    low, high = REACH[script.law]
+
+    def wins(noise: Floats) -> bool:
+        return leads(Script(np.arange(left), noise))
+
+    def level(inside: Callable[[float], bool], bottom: float, top: float) -> float:
+        """Return the most that is inside, of what is from ``bottom`` on."""
+        for _ in range(2 * HALVINGS):
+            middle = (bottom + top) / 2
+            bottom, top = (middle, top) if inside(middle) else (bottom, middle)
+        return bottom
+
+    def behind(own: float, other: float, place: int = 0) -> bool:
+        noise = np.full(left, low)
+        noise[place], noise[-1] = other, own
+        return not wins(noise)
+
+    if not behind(low, high):
+        return 0.0
+    last = level(lambda own: behind(own, high), low, high)
+    gaps = [
+        level(lambda other, own=own: not behind(own, other), low, high) - own  # type: ignore[misc]
+        for own in (low, (low + last) / 2)
+    ]
+    if np.ptp(gaps) > 1e-3 or not low < last + gaps[0] < high - 1:
+        raise NotProbed
+    rng = np.random.default_rng(0)
+    for number in range(2 * LIST_TRIES):
+        own = low + (last - low) * rng.random() + (number % 4 == 0) * (last - low)
+        noise = np.append(rng.uniform(low, own + gaps[0] - 0.01, left - 1), own)
+        if number % 2:
+            noise[rng.integers(left - 1)] = own + gaps[0] + 0.01
+        if wins(noise) is bool(number % 2 and own < last):
+            raise NotProbed
+    grid = np.linspace(low, last, POINTS)
+    law = np.diff(_below(script.law, grid))
+    ahead = (grid[1:] + grid[:-1]) / 2 + gaps[0]
+    return math.fsum(law * -np.expm1((left - 1) * np.log1p(-_above(script.law, ahead))))
+
+
 #: Sides of a coin that are all tried, and how often it is, who is picked if noise does not matter.
 MOST_SIDES, COIN_TRIES = 64, 6
 

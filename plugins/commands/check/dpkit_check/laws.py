@@ -2,21 +2,24 @@
 
 A selector that draws only by ``meter.select`` is a decision tree: its law follows by asking it once for
 every sequence of answers that the meter could give, with the probability of each answer in closed form. No
-sampling, no false alarm, and a ratio of probabilities to twelve digits.
+sampling, no false alarm, and a ratio of probabilities to twelve digits. So is one that draws coins, orders
+and whole numbers by a sampler of its own.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import attrs
 import numpy as np
 import numpy.typing as npt
 import scipy
 
-from dpkit_check.instrument import Answers
+from dpkit_check.instrument import Answers, QuickSampler
 from dpkit_core.arrays import Vector
 from dpkit_core.noise.sampler import Sampler
 from dpkit_core.privacy.events import Event, ExponentialMechanism
@@ -25,6 +28,10 @@ from dpkit_core.protocols import Scores
 # The most sequences of answers to enumerate, in a few seconds: two picks of five features have twenty. Their
 # number is as public as the plan; selectors with more are sampled.
 MOST_SEQUENCES = 4000
+
+# Sequences of a part's own coins that are less likely are left out, as where it draws until one is accepted:
+# of so many, all together are.
+LEAST = 1e-18
 
 Outcome = TypeVar("Outcome", bound=Hashable)
 Law = Mapping[Outcome, float]
@@ -84,14 +91,23 @@ class _Branch(Exception):
 class _Scripted(Answers):
     """Answers to selections from a script, which ask for more where the script ends."""
 
-    def __init__(self, script: Sequence[tuple[int, ...]]) -> None:
+    def __init__(self, script: Sequence[tuple[int, ...]], *, own: bool) -> None:
         super().__init__(0)
         self._script = list(script)
+        self._own = own
+
+    def answered(self, law: Callable[[], Law[Any]]) -> Any:
+        """Return the next answer of the script, of which ``law`` gives the chances."""
+        if self._script:
+            return self._script.pop(0)
+        raise _Branch(law())
 
     @property
     def coins(self) -> np.random.Generator:
-        """Refuse: the law of what follows is not known."""
-        raise NotEnumerable
+        """The public coins as they fell, which all know; or refuse."""
+        if not self._own:
+            raise NotEnumerable
+        return self.generator
 
     def noisy(self, value: Any, draw: Callable[[Any], Any]) -> Any:
         """Refuse: there is no finite set of answers."""
@@ -100,46 +116,123 @@ class _Scripted(Answers):
     def picked(self, scores: Scores, event: Any, draw: Callable[[Scores], Any]) -> tuple[int, ...]:
         """Return the next answer of the script."""
         k = len(draw(scores))
-        if self._script:
-            return self._script.pop(0)
+        return self.answered(lambda: self._law_of_picks(scores, event, k))
+
+    def _law_of_picks(self, scores: Scores, event: Any, k: int) -> Law[tuple[int, ...]]:
         scaled = np.asarray(scores.values, dtype=np.float64) / (
             scores.round.sensitivity.range / event.epsilon
         )
         scaled[~np.asarray(scores.candidates, dtype=bool)] = -np.inf
         law = gumbel_law if isinstance(event, ExponentialMechanism) else exponential_law
-        raise _Branch(ordered_law(scaled, k, law))
+        return ordered_law(scaled, k, law)
 
     def custom(self, event: Event) -> Sampler:
-        """Refuse: the law of a custom draw is not known."""
-        raise NotEnumerable
+        """Return a sampler of choices among finitely many; or refuse: the law of other draws is not known."""
+        if not self._own:
+            raise NotEnumerable
+        return _Choices(self.generator, self)
 
     def foreign(self, whose: str) -> None:
         """Refuse: the law of somebody else's draw is not known."""
         raise NotEnumerable
 
 
-def enumerate_law(
-    run: Callable[[Answers], Outcome],
-) -> dict[Outcome, float]:
+@attrs.frozen
+class _Choices(QuickSampler):
+    """A sampler that has finitely many answers, which are those of a script."""
+
+    script: _Scripted
+
+    @property
+    def generator(self) -> np.random.Generator:
+        """Refuse: there is no finite set of answers."""
+        raise NotEnumerable
+
+    def bernoulli_exp(self, numerator: npt.ArrayLike, denominator: npt.ArrayLike) -> Any:
+        """Return how coins fall, each true with probability exp(-numerator / denominator)."""
+        top, bottom = np.broadcast_arrays(numerator, denominator)
+        heads = np.exp(-(top / bottom))
+
+        def law() -> Law[tuple[bool, ...]]:
+            sides = [((True, p), (False, 1 - p)) for p in heads.ravel().tolist()]
+            possible = [[(side, p) for side, p in coin if p] for coin in sides]
+            return _joint(possible)
+
+        return np.array(self.script.answered(law), dtype=np.bool_).reshape(heads.shape)
+
+    def integers(self, bound: npt.ArrayLike, size: Any = None) -> Any:
+        """Return whole numbers below ``bound``, uniform and independent."""
+        shape = np.shape(bound) if size is None else (size,) if isinstance(size, int) else tuple(size)
+        bounds = np.broadcast_to(bound, shape).ravel().tolist()
+
+        def law() -> Law[tuple[int, ...]]:
+            _require_few(math.prod(bounds))
+            return _joint([[(i, 1 / b) for i in range(b)] for b in bounds])
+
+        return np.array(self.script.answered(law), dtype=np.int64).reshape(shape)
+
+    def permutation(self, items: Any) -> Any:
+        """Return the items in any order, all alike."""
+        given = np.arange(items) if isinstance(items, int | np.integer) else np.asarray(items)
+        return self.subset(given, len(given))
+
+    def subset(self, items: Any, size: int) -> Any:
+        """Return some of the items in any order, all alike."""
+
+        def law() -> Law[tuple[int, ...]]:
+            _require_few(ways := math.perm(len(items), size))
+            return dict.fromkeys(itertools.permutations(range(len(items)), size), 1 / ways)
+
+        return np.asarray(items)[list(self.script.answered(law))]
+
+    def bits(self, count: int) -> int:
+        """Return a whole number of so many bits, uniform."""
+        _require_few(count)
+        return int(self.integers(2**count))
+
+
+def _require_few(ways: int) -> None:
+    if ways > MOST_SEQUENCES:
+        raise NotEnumerable
+
+
+def _joint(choices: Sequence[Iterable[tuple[Any, float]]]) -> dict[tuple[Any, ...], float]:
+    """Return the law of independent choices, each of which has few."""
+    law: dict[tuple[Any, ...], float] = {(): 1.0}
+    for choice in choices:
+        law = {(*before, one): p * q for before, p in law.items() for one, q in choice}
+        _require_few(len(law))
+    return law
+
+
+def enumerate_law(run: Callable[[Answers], Outcome], *, own: bool = False) -> dict[Outcome, float]:
     """Return the exact law of ``run``, which is given what its meter answers.
+
+    Parameters
+    ----------
+    run
+        What is asked once for each sequence of answers.
+    own
+        Whether it may also draw coins, orders and whole numbers by a sampler of its own, whose law given the
+        public coins, which fall alike each time, is then returned.
 
     Raises
     ------
     NotEnumerable
-        If it draws other noise than that of ``meter.select``, or so often that there are too many answers.
+        If it draws other noise, or so often that there are too many answers.
     """
     law: dict[Outcome, float] = {}
+    scripts: deque[tuple[tuple[Any, ...], float]] = deque([((), 1.0)])
     asked = 0
-    open_scripts: list[tuple[tuple[tuple[int, ...], ...], float]] = [((), 1.0)]
-    while open_scripts:
-        script, probability = open_scripts.pop()
+    while scripts:
+        script, probability = scripts.popleft()  # the shortest first: some mechanisms have no longest
         try:
-            outcome = run(_Scripted(script))
+            outcome = run(_Scripted(script, own=own))
         except _Branch as branch:
-            open_scripts += [((*script, answer), probability * p) for answer, p in branch.law.items()]
+            further = [((*script, answer), probability * p) for answer, p in branch.law.items()]
+            scripts += [(longer, p) for longer, p in further if p > LEAST or not own]
             asked += len(branch.law)
-            if asked > MOST_SEQUENCES:
-                raise NotEnumerable from None
+            _require_few(asked)
         else:
             law[outcome] = law.get(outcome, 0.0) + probability
     return law

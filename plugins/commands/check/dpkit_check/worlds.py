@@ -353,6 +353,18 @@ class Population:
         other = corners[(j + 1) % len(corners)] if j % 2 else corners[j - 1]
         return Pair(table, row, other.copy() if replace else None)
 
+    def turned_pairs(self, records: int) -> Iterator[Pair]:
+        """Yield tables of equal records of which one is replaced by the same with another target.
+
+        A replaced record may stay where it is in all columns: in its category, its cell, its rank.
+        """
+        corners = np.array(self.corners())
+        ends = corners[:, -1].min(), corners[:, -1].max()
+        for one in corners:
+            other = one.copy()
+            other[-1] = ends[0] if one[-1] == ends[1] else ends[1]
+            yield Pair(np.tile(one, (records, 1)), records - 1, other)
+
     def unlike_pairs(self, records: int) -> Iterator[Pair]:
         """Yield tables of equal records, and one that comes and is the first of its kind.
 

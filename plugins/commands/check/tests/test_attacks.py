@@ -31,7 +31,7 @@ from dpkit_check.worlds import PERSON, Population, classified, lattice, of_perso
 
 from dpkit_core import Budget, Dataset, Neighboring, Schema, Sensitivity, StagePlan
 from dpkit_core.errors import InvalidData
-from dpkit_core.privacy.events import ExponentialMechanism, Repeated
+from dpkit_core.privacy.events import ExponentialMechanism, PureDP, Repeated
 from dpkit_core.protocols import Round, Scores
 
 AR, RO = Neighboring
@@ -288,6 +288,50 @@ def test_two_laws_are_told_apart_and_one_is_not():
     dice = [rng.integers(6, size=2000).tolist() for _ in range(2)]
     assert same_law(*dice) > 1e-3
     assert same_law(dice[0], [max(d, 1) for d in dice[1]]) < 1e-6
+
+
+def own(answers):
+    """Return what opens a mechanism of one's own."""
+    event = PureDP(1.0, proof="none")
+    meter = opened(answers, StagePlan([event], arithmetic=["none"]), AR)
+    return meter.custom(event, proof="none", arithmetic="none")
+
+
+def test_coins_orders_and_whole_numbers_have_the_law_of_all_their_answers():
+    def outcome(answers):
+        with own(answers) as sampler:
+            heads = sampler.bernoulli_exp(np.array([1, 0]), 2)
+            number = int(sampler.integers(3))
+            order = sampler.permutation(np.array([4, 5]))
+            some = sampler.subset(np.arange(3), 2)
+        return *map(bool, heads), number, int(order[0]), tuple(map(int, some))
+
+    law = enumerate_law(outcome, own=True)
+    assert len(law) == 2 * 3 * 2 * 6
+    assert law[True, True, 2, 5, (2, 0)] == pytest.approx(math.exp(-1 / 2) / 36)
+    assert math.fsum(law.values()) == pytest.approx(1)
+
+
+def test_drawing_until_one_is_accepted_has_the_law_of_those_accepted():
+    def accepted(answers):
+        with own(answers) as sampler:
+            while True:
+                number = int(sampler.integers(2))
+                if sampler.bernoulli_exp(number, 1):
+                    return number
+
+    law = enumerate_law(accepted, own=True)
+    assert law == pytest.approx({0: 1 / (1 + math.exp(-1)), 1: 1 / (1 + math.e)}, abs=1e-15)
+
+
+@pytest.mark.parametrize("draw", ["gumbel", "exponential"])
+def test_noise_of_infinitely_many_values_is_not_enumerated(draw):
+    def noise(answers):
+        with own(answers) as sampler:
+            return float(getattr(sampler, draw)(1)[0])
+
+    with pytest.raises(NotEnumerable):
+        enumerate_law(noise, own=True)
 
 
 # The reference accountant

@@ -4,7 +4,14 @@ import math
 
 import numpy as np
 import pytest
-from dpkit_check.chances import NotProbed, coined_chances, law_of_one_of_many, scan_of, whole_chances
+from dpkit_check.chances import (
+    NotProbed,
+    chance_behind,
+    coined_chances,
+    law_of_one_of_many,
+    scan_of,
+    whole_chances,
+)
 
 
 def chances_of(scale, ahead, reach=60):
@@ -142,3 +149,27 @@ def test_the_law_of_one_that_leads_is_off_by_what_the_others_may_do():
 def test_two_of_many_whole_numbers_do_not():
     with pytest.raises(NotProbed):
         law_of_one_of_many(lambda script: bool(script.whole("gaussian", 3, 4)[:2].sum() > 4))
+
+
+@pytest.mark.parametrize("cut", [3.0, 6.0])
+@pytest.mark.parametrize("lead", [1.0, 2.5, 8.0])
+def test_one_that_leads_by_noise_that_is_cut_is_behind_as_often_as_its_law_says(lead, cut):
+    def leads(script):
+        noisy = np.minimum(script.give("gumbel", 1, 5), cut)
+        noisy[-1] += lead
+        return int(np.argmax(noisy)) == 4
+
+    # Given the noise x of the last, below cut - lead, that all others are below x + lead.
+    x = np.linspace(-6, max(cut - lead, -6), 400001)
+    below = np.exp(-np.exp(-x))
+    behind = np.trapezoid(np.exp(-x) * below * (1 - np.exp(-np.exp(-x - lead)) ** 4), x)
+    assert chance_behind(leads, 5) == pytest.approx(behind, rel=1e-3, abs=1e-12)
+
+
+def test_the_chance_behind_is_not_known_where_noise_is_not_added():
+    def leads(script):
+        noise = script.give("exponential", 1, 5)
+        return bool(2 * noise[-1] > noise[:-1].max())
+
+    with pytest.raises(NotProbed):
+        chance_behind(leads, 5)

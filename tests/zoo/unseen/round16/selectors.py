@@ -110,7 +110,7 @@ class BordaSelector(Calibrated):
             first, second = np.triu_indices(len(places), 1)
             values = scores.values[places]
             # A lie has a chance of 1 / (1 + e^epsilon).
-            lies = happens(sampler, np.full(len(first), math.log1p(math.exp(epsilon))))
+            lies = happens(sampler, np.full(len(first), np.logaddexp(0.0, epsilon)))
         ahead = (values[first] > values[second]) ^ lies
         wins = np.bincount(np.where(ahead, first, second), minlength=len(places))
         return tuple(places[np.argsort(-wins, kind="stable")[: scores.round.picks]].tolist())
@@ -185,7 +185,7 @@ class MembershipSelector(Calibrated):
         among = np.zeros(len(places), dtype=np.bool_)
         among[np.argsort(-scores.values[places], kind="stable")[:k]] = True
         with meter.custom(self.event(epsilon, scores.round), proof=PROOF, arithmetic=ARITHMETIC) as sampler:
-            said = among ^ happens(sampler, np.full(len(places), math.log1p(math.exp(epsilon))))
+            said = among ^ happens(sampler, np.full(len(places), np.logaddexp(0.0, epsilon)))
             order = sampler.permutation(len(places))
         yes = order[np.argsort(~said[order], kind="stable")]
         return tuple(sorted(places[yes[:k]].tolist()))

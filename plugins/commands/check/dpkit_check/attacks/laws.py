@@ -45,6 +45,7 @@ from dpkit_check.chances import (
     OneTest,
     Scan,
     Script,
+    chance_behind,
     chances,
     coined_chances,
     largest_ratio,
@@ -57,12 +58,13 @@ from dpkit_check.chances import (
     whole_chances,
 )
 from dpkit_check.instrument import Answers
-from dpkit_check.laws import Law, hockey_stick, max_log_ratio
+from dpkit_check.laws import Law, NotEnumerable, hockey_stick, max_log_ratio
 from dpkit_check.reference import ReferenceAccountant
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
 from dpkit_core.arrays import Vector
 from dpkit_core.privacy.budget import Budget, Neighboring
 from dpkit_core.privacy.events import (
+    ApproxDP,
     Event,
     ExponentialMechanism,
     PermuteAndFlip,
@@ -99,9 +101,10 @@ PROBES = (
     (NO_BUDGET, 2, 1, (1.0, 2.0), (-20001.0, -20000.0, -101.0, -100.0, -24.0, -23.0, 30.0, 31.0)),
 )
 # Budgets, a fifth apart, under which noise in whole steps is looked at: a scale that is rounded is too small
-# at some of them. And by how many ranges the last of two is ahead: tails tell most.
+# at some of them. And by how many ranges the last of two is ahead: tails tell most, and scores that are whole
+# numbers beside some that are not.
 STEPPED = tuple(Budget(0.4 * 1.2**i, 1e-6) for i in reversed(range(19)))
-_STEPS = (-9.0, -8.0, -0.6, 0.4)
+_STEPS = (-9.0, -8.3, -8.0, -0.6, 0.4)
 # The other scores, in range sensitivities: scores of either sign must be hidden alike.
 LEVEL = -3.0
 # Candidates, and how many of them are picked at once.
@@ -110,6 +113,12 @@ JOINT_TRIES = 16
 # Candidates, of whom a coin may let any one be picked, a budget, and by how many ranges the last is ahead.
 COINED, COINED_BUDGET = 400, Budget(1.0, 1e-6)
 _ALONG = tuple(i / 4 for i in range(-4, 13))
+# How far a score may move, in range sensitivities.
+SHIFTS = (4.0, 2.0**12, 2.0**24)
+# By how many range sensitivities one of many leads, where a delta may pay for noise that is cut.
+LEADS = tuple(float(lead) for lead in range(3, 19))
+# Features and picks of which all sequences of coins and orders are tried, and on how many pairs of scores.
+CHOICES = ((2, 1, 1), (3, 2, 3), (4, 2, 1))
 # Candidates of whom the first above a threshold are picked, how many, and how far, in scales of their noise,
 # the last and all others have to rise to be above it.
 SCANNED, _FIRST, _LEVELS = 60, (1, 5), (-4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0, 6.0, 9.0)
@@ -210,6 +219,7 @@ def check_selection_hides_the_scores(make: Factory[TopKSelector], trial: Trial) 
         for case in exact
         for pair in case.neighbors(rng, max(FEWEST_PAIRS, PAIRS // same[case.shape]) * trial.effort)
     ]
+    pairs += [(case, pair) for case, pair in _moved_alike(make) if exact and case.enumerable]
     strongest = max((exact_epsilon(case, pair) for case, pair in pairs), default=0.0)
     beyond = ", as its delta allows" if strongest > 1 else ""
     reached = f"exact epsilon reaches {strongest:.3f} of the budget{beyond}"
@@ -239,10 +249,13 @@ def _larger(make: Factory[TopKSelector]) -> Iterator[SelectorCase]:
 
 
 @judged("law_again")
-def exact_epsilon(case: SelectorCase, pair: Pair) -> float:
-    """Return the exact epsilon of one pair over the budget's; fail if the budget is exceeded."""
+def exact_epsilon(case: SelectorCase, pair: Pair, *, own: bool = False) -> float:
+    """Return the exact epsilon of one pair over the budget's; fail if the budget is exceeded.
+
+    With ``own`` also where the selector draws coins, orders and whole numbers itself.
+    """
     budget = case.request.budget
-    first, second = (case.law(values) for values in pair)
+    first, second = (case.law(values, own=own) for values in pair)
     epsilon, delta = max_log_ratio(first, second), hockey_stick(first, second, budget.epsilon)
     if delta > budget.delta * (1 + 1e-6) + 1e-13:
         raise CheckFailed(
@@ -283,7 +296,8 @@ def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Tria
     Also several picks at once with one draw of noise per candidate, whose scale is measured; lists of picks
     with one draw per list, between scores that all move; picks from a random sample of the candidates,
     over all samples; whatever a coin says that decides for all; picks that win several draws, as in a
-    tournament; and the first of many that is above a noisy threshold.
+    tournament; the first of many that is above a noisy threshold; and whatever is made of coins, orders and
+    whole numbers, of which all are tried: chances add up over them, as all know the public coins.
 
     In the first and in later rounds, with two candidates left and with many, for tiny and huge sensitivities,
     for scores that are equal, close and far apart; noise in whole steps at many budgets.
@@ -308,6 +322,9 @@ def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Tria
         reached += _whole_steps_apart(variant)
         reached += _coined_apart(variant)
         reached += _thresholds_apart(variant)
+        reached += _choices_apart(variant)
+        reached += _shifts_apart(variant)
+        reached += _cuts_apart(variant)
         for left, picks in JOINT:
             case = claimed_selection(variant, left, (picks,))
             if case is not None:
@@ -388,6 +405,39 @@ def _coined_apart(make: Factory[TopKSelector]) -> Iterator[float]:
         yield from _losses_apart(case, 0, known)
 
 
+def _moved_alike(make: Factory[TopKSelector]) -> Iterator[tuple[SelectorCase, Pair]]:
+    """Yield two scores, and the same two higher or lower by as much as one may move.
+
+    Where that is much further than two may move apart, neighbors may differ by it alone, from scores near 0
+    to scores as large as it is.
+    """
+    for linf in SHIFTS:
+        if (case := claimed_selection(make, 2, (1,), (linf, 1.0))) is not None:
+            for up in (linf, -linf):
+                yield case, ([np.array([0.0, -8.0])], [np.array([0.0, -8.0]) + up])
+
+
+def _shifts_apart(make: Factory[TopKSelector]) -> Iterator[float]:
+    """Yield which share of its epsilon a pick of two uses where both scores move alike; fail above 1."""
+    for case, pair in _moved_alike(make):
+        if (epsilon := _pure_epsilon(case.plan.events)) is None or case.enumerable:
+            return
+        with suppress(NotProbed):
+            one, other = (chances(partial(_second_wins, case, values), 2) for values in pair)
+            ratio = largest_ratio([(one, other)])
+            require(
+                ratio <= epsilon * (1 + 1e-3) + 2e-3,
+                f"between {case.beside(pair)}, which move alike, the last is picked with probability "
+                f"{one[0]:.6g} or {other[0]:.6g}, a loss of {ratio:.4g}; its event allows {epsilon:.4g} "
+                f"({case.name})",
+            )
+            yield ratio / epsilon
+
+
+def _second_wins(case: SelectorCase, values: Sequence[Vector], script: Script) -> bool:
+    return case.selected(values, Chosen(script)) == (1,)
+
+
 def _thresholds_apart(make: Factory[TopKSelector]) -> Iterator[float]:
     """Yield which share of its claim the chance uses of being the first of many above a noisy threshold.
 
@@ -435,6 +485,47 @@ def _moved(scan: Scan, levels: tuple[float, float], rate: float, moves: tuple[fl
 
 def _of_the_last(scan: Scan) -> dict[bool, float]:
     return {True: max(scan.chance, _SEEN)}
+
+
+def _choices_apart(make: Factory[TopKSelector]) -> Iterator[float]:
+    """Yield which share of the budget exact laws of coins, orders and whole numbers reach; fail above 1."""
+    for features, picks, most in CHOICES:
+        case = claimed_selection(make, features, (picks,))
+        if case is None or case.enumerable:
+            continue
+        try:
+            for pair in itertools.islice(case.reversals(), most):
+                yield exact_epsilon(case, pair, own=True)
+        except NotEnumerable:
+            return
+
+
+def _cuts_apart(make: Factory[TopKSelector]) -> Iterator[float]:
+    """Yield which share of its delta the chance uses that one of many that leads is not picked; fail above 1.
+
+    All others have equal scores. Where noise is cut, that is possible up to some lead, and no further.
+    """
+    case = claimed_selection(make, MANY, (1,))
+    event = None if case is None else next(iter(case.plan.events), None)
+    if case is None or not isinstance(event, ApproxDP):
+        return
+
+    def leads(lead: float, script: Script) -> bool:
+        values = np.zeros(case.features)
+        values[-1] = lead * case.sensitivities[0].range
+        return case.selected([values], Chosen(script)) == (case.features - 1,)
+
+    with suppress(NotProbed):
+        lost = [chance_behind(partial(leads, lead), case.features) for lead in LEADS]
+        for lead, (near, far) in zip(LEADS, itertools.pairwise(lost), strict=False):
+            delta = near - math.exp(event.epsilon) * far
+            require(
+                delta <= event.delta * (1 + 1e-3) + 1e-15,
+                f"of {case.features} candidates, one that leads by {lead:g} range sensitivities is not "
+                f"picked with probability {near:.4g}, and {far:.4g} by one more: a delta of {delta:.4g} at "
+                f"epsilon {event.epsilon:.4g}; its event allows {event.delta:.4g} ({case.name})",
+            )
+            yield max(0.0, delta) / event.delta
 
 
 def _divergences_apart(case: SelectorCase) -> Iterator[float]:

@@ -18,7 +18,7 @@ from dpkit_check.attacks.sensitivity import moved, search
 from dpkit_check.audit import Audit
 from dpkit_check.cases.iterates import iterate_scorings
 from dpkit_check.cases.parts import each_variant, kind_of
-from dpkit_check.cases.plans import ADD_REMOVE, claiming, denial, draws, failure_allowed
+from dpkit_check.cases.plans import ADD_REMOVE, REFUSALS, claiming, denial, draws, failure_allowed
 from dpkit_check.cases.regressors import RegressorCase, personal, served
 from dpkit_check.cases.scenes import judged, rows_of
 from dpkit_check.cases.scorers import ScorerCase, scorer_of_tables
@@ -114,7 +114,10 @@ def _scores(make: Factory[Scorer], trial: Trial) -> tuple[float, int]:
     named = {**schemas(ADD_REMOVE), **(classified(ADD_REMOVE) if takes_classes(scorer) else {})}
     for schema in named.values():
         case = ScorerCase(scorer, of_persons(schema))
-        if case.served() or denial(case.plan):
+        try:
+            if case.served() or denial(case.plan):
+                continue
+        except REFUSALS:  # as where a delta of its own is not enough for several records
             continue
         population = case.population
         for selected in case.selections(2):

@@ -332,7 +332,9 @@ def _later_corners(make: Factory[Scorer], trial: Trial) -> Iterator[_Corner]:
         tried = [("one column in buckets", make, text), ("a target below zero", make, below)]
         tried += [(f"{name}, a target below zero", other, below) for name, other in variants(make)]
         for name, other, schema in tried:
-            starts = Population(schema).some_corner_pairs(rng, 3, CORNER_PAIRS * trial.effort)
+            population = Population(schema)
+            starts = population.some_corner_pairs(rng, 3, CORNER_PAIRS * trial.effort)
+            starts += population.turned_pairs(3) if neighboring is Neighboring.REPLACE_ONE else ()
             yield name, ScorerCase(scorer_of_tables(other), schema), (), (3,), starts
 
 

@@ -45,6 +45,9 @@ MOVES = ((1.0, 2.0), (1.0, 1.0), (30.0, 50.0))
 # By how many range sensitivities the scores that will rise are behind.
 GAPS = (0.0, 0.5, 1.0, 2.0, 4.0)
 
+# And one that is far ahead; and by how much the others differ that are nearly equal.
+FAR, _NEARLY = 40.0, 1e-9
+
 
 @attrs.frozen(eq=False, slots=False)
 class SelectorCase:
@@ -135,9 +138,12 @@ class SelectorCase:
     released = selected
     ask = run
 
-    def law(self, values: ScoreSets) -> dict[tuple[int, ...], float]:
-        """Return the exact law of the picks, where the selector draws by ``meter.select`` alone."""
-        return enumerate_law(partial(self.selected, values))
+    def law(self, values: ScoreSets, *, own: bool = False) -> dict[tuple[int, ...], float]:
+        """Return the exact law of the picks, where the selector draws by ``meter.select`` alone.
+
+        With ``own`` also where it draws coins, orders and whole numbers itself, given the public coins.
+        """
+        return enumerate_law(partial(self.selected, values), own=own)
 
     @property
     def enumerable(self) -> bool:
@@ -205,6 +211,17 @@ class SelectorCase:
             raised = np.arange(d) < rising
             first = [np.where(raised, 0.0, gap * spread) for _, spread in self.moves]
             yield first, self.raised(first, raised)
+
+    def reversals(self) -> Iterator[tuple[list[Vector], list[Vector]]]:
+        """Yield neighboring scores in one order and in its reverse, but for one that may be far ahead.
+
+        Those at the corners of what the sensitivity allows exchange two groups of scores and no more.
+        """
+        ramp, first = np.arange(self.features) / max(1, self.features - 1), np.arange(self.features) == 0
+        for ahead in (0.0, *GAPS[-1:], FAR):
+            one = [spread * (_NEARLY * ramp + ahead * first) for _, spread in self.moves]
+            moved = [linf - spread * ramp for linf, spread in self.moves]
+            yield one, [scores + move for scores, move in zip(one, moved, strict=True)]
 
     def among_many(self, rng: np.random.Generator, count: int) -> Iterator[tuple[list[Vector], list[Vector]]]:
         """Yield neighbors of which the last rises by half of the range and all others fall, but one ahead.
