@@ -80,7 +80,7 @@ def check_own_noise_is_paid_for(make: Factory[Regressor], trial: Trial) -> Evide
 
 def _shifts(make: Factory[Regressor], trial: Trial) -> Iterator[float]:
     """Yield what whole-number noise of the part's own costs, between a few corners, of few records."""
-    rng = np.random.default_rng([trial.seed, 15])
+    rng, other = (np.random.default_rng([trial.seed, number]) for number in (15, 16))
     for neighboring, budget in itertools.product(Neighboring, (Budget(0.1, 1e-6), *_BUDGETS)):
         case = served(make, box(2, neighboring), budget)
         if isinstance(case, RegressorCase) and case.plan.arithmetic and not denial(case.plan):
@@ -90,7 +90,7 @@ def _shifts(make: Factory[Regressor], trial: Trial) -> Iterator[float]:
                         share = shift_share(case, case.population.datasets(pair), seed)
                         if share is not None:
                             yield share
-            pairs = case.population.some_corner_pairs(rng, RECORDS, _SHIFTED * trial.effort)
+            pairs = case.population.some_corner_pairs(other, RECORDS, _SHIFTED * trial.effort)
             share = stepped(case, [case.population.datasets(pair) for pair in pairs])
             if share is not None:
                 yield share

@@ -128,7 +128,7 @@ def steps_apart(case: RegressorCase, pair: Pair) -> float | None:
         if share > _SLACK:
             raise CheckFailed(
                 f"what is released of noise of its own is on one side of some values with probabilities "
-                f"{p:.4g} and {q:.4g}: {share:.4g} times what {event} allows, between {case.beside(pair)} "
+                f"{p:.4g} and {q:.4g}: {share:.4g} times what its {type(event).__name__} allows, between {case.beside(pair)} "
                 f"({case.name})"
             )
         worst = max(worst, share)
