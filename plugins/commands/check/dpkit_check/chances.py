@@ -481,7 +481,7 @@ def law_of_test(picked: Callable[[OneTest], Outcome]) -> tuple[Outcome, float, i
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         low, high = (low, middle) if given(middle, last=True)[0] == passed else (middle, high)
-    return passed, float(above("laplace", np.array(high))), probe.of
+    return passed, float(chance_above("laplace", np.array(high))), probe.of
 
 
 def law_of_number(picked: Callable[[OneNumber], Outcome]) -> dict[Outcome, float]:
@@ -511,7 +511,7 @@ def law_of_number(picked: Callable[[OneNumber], Outcome]) -> dict[Outcome, float
         for least in (0.0, 2.0):
             if (given(low - far, least), given(high + far, least)) != (below, above):
                 raise NotProbed
-    chance = float(above("laplace", np.array(high)))
+    chance = float(chance_above("laplace", np.array(high)))
     return {above: chance, below: 1 - chance}
 
 
@@ -573,9 +573,9 @@ def chances(wins: Wins, left: int) -> tuple[float, float]:
         at = np.concatenate((np.linspace(low, low + (high - low) / 4, PLACES), np.linspace(low, high, 9)))
         found = sorted((float(place), level(float(place))) for place in np.unique(at))
         levels = np.interp(grid, [place for place, _ in found], [own for _, own in found])
-    weight = np.diff(below(law, grid) ** (left - 1))
+    weight = np.diff(chance_below(law, grid) ** (left - 1))
     middles = (levels[1:] + levels[:-1]) / 2
-    return math.fsum(weight * above(law, middles)), math.fsum(weight * below(law, middles))
+    return math.fsum(weight * chance_above(law, middles)), math.fsum(weight * chance_below(law, middles))
 
 
 #: Sides of a coin that are all tried, and how often it is, who is picked if noise does not matter.
@@ -677,7 +677,7 @@ class Scan:
         k, others = self.picks, self.left - self.picks
         weight = np.exp(-np.abs(_SCANNED)) / 2
         (fail, one), (fails, passes) = (
-            (below("laplace", level), above("laplace", level))
+            (chance_below("laplace", level), chance_above("laplace", level))
             for level in (self.others + self.slope * _SCANNED, self.last + self.slope * _SCANNED)
         )
         # All of the last are found, and before any of the others. In a secret order each has a random time.
@@ -969,7 +969,7 @@ def _law_of_sample(selects: Selects, features: int, taken: tuple[int, ...] | Non
     return found
 
 
-def below(law: str, x: Floats) -> Floats:
+def chance_below(law: str, x: Floats) -> Floats:
     """Return the chances with which standard noise is below ``x``."""
     with np.errstate(over="ignore", invalid="ignore"):
         found: Floats
@@ -985,7 +985,7 @@ def below(law: str, x: Floats) -> Floats:
     return found
 
 
-def above(law: str, x: Floats) -> Floats:
+def chance_above(law: str, x: Floats) -> Floats:
     """Return the chances with which standard noise is above ``x``."""
     with np.errstate(over="ignore", invalid="ignore"):
         found: Floats
@@ -995,7 +995,7 @@ def above(law: str, x: Floats) -> Floats:
             case "exponential":
                 found = np.where(x > 0, np.exp(-np.maximum(x, 0)), 1.0)
             case _:
-                found = below(law, -x)
+                found = chance_below(law, -x)
     return found
 
 

@@ -409,8 +409,10 @@ def _thresholds_apart(make: Factory[TopKSelector]) -> Iterator[float]:
             if rate <= PRECISION:
                 return
             found = {
-                pair: max_log_ratio(*(_of_the_last(scan) for scan in _moved(level, pair, rate, moves)))
-                for pair in itertools.product(_LEVELS, repeat=2)
+                (ahead, behind): max_log_ratio(
+                    *map(_of_the_last, _moved(level, (ahead, behind), rate, moves))
+                )
+                for ahead, behind in itertools.product(_LEVELS, _LEVELS)
             }
             ahead, behind = max(found, key=lambda pair: found[pair])
             first = np.where(last, level.last - ahead, level.others - behind) / rate

@@ -20,7 +20,7 @@ from scipy.special import ndtri
 from dpkit_check.cases.plans import claimed_mu
 from dpkit_check.cases.regressors import RegressorCase, released_numbers
 from dpkit_check.cases.scenes import Pair, judged
-from dpkit_check.chances import REACH, NotProbed, above, below
+from dpkit_check.chances import REACH, NotProbed, chance_above, chance_below
 from dpkit_check.instrument import Answers, QuickSampler
 from dpkit_check.trial import CheckFailed
 from dpkit_core.arrays import Floats, Vector
@@ -128,8 +128,8 @@ def steps_apart(case: RegressorCase, pair: Pair) -> float | None:
         if share > _SLACK:
             raise CheckFailed(
                 f"what is released of noise of its own is on one side of some values with probabilities "
-                f"{p:.4g} and {q:.4g}: {share:.4g} times what its {type(event).__name__} allows, between {case.beside(pair)} "
-                f"({case.name})"
+                f"{p:.4g} and {q:.4g}: {share:.4g} times what its {type(event).__name__} allows, between "
+                f"{case.beside(pair)} ({case.name})"
             )
         worst = max(worst, share)
     return worst
@@ -181,7 +181,7 @@ def _chances(case: RegressorCase, pair: Pair) -> Iterator[tuple[float, float]]:
     steps = []
     for values in signs * tables[0]:
         ends = [levels(side, values) for side in (0, 1)]
-        steps += [[tail(law, end) for end in ends] for tail in (above, below)]
+        steps += [[tail(law, end) for end in ends] for tail in (chance_above, chance_below)]
     chances = np.maximum(steps, _LEAST)  # of each step and side of it, on each neighbor, of each number
     for one, other in ((0, 1), (1, 0)):
         p, q = chances[:, one], chances[:, other]
