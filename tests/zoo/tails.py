@@ -27,6 +27,7 @@ from zoo.twins import (
     Means,
     Peel,
     Picks,
+    RoundedLines,
     SparseVector,
     changed,
     constant,
@@ -101,6 +102,14 @@ class AscendingSparseVector(Ascending):
 
     def scales(self, k):
         return 4, 4 / 3
+
+
+@lie("own_noise_is_paid_for", "slow")
+class HalfWhereRounded(RoundedLines):
+    """Half the noise will do, since what is released is rounded and clipped."""
+
+    def scale(self, noise):
+        return super().scale(noise) / 2
 
 
 # Candidates without a chance

@@ -153,6 +153,7 @@ ALARMS = {
     "Decimals": ["check_never_below_the_exact_law", "check_repetition_is_a_loop"],
     "FirstColumnsFirst": ["check_scores_follow_the_features"],
     "CappedScorer": ["check_scores_follow_the_features"],
+    "RoundedLines": ["check_own_noise_is_paid_for"],
     "RoundedMeanRegressor": ["check_batches_are_disjoint"],
     "TwoExponentials": ["check_chosen_noise_hides_the_scores"],
     "SparseVector": ["check_chosen_noise_hides_the_scores"],

@@ -994,6 +994,27 @@ class CustomLines(Lines):
         return sampler.discrete_laplace(scale, size)
 
 
+@honest
+class RoundedLines(GaussianLines):
+    """Draws the noise itself, in whole units, and rounds and clips what it releases."""
+
+    def plan(self, request: Request, /) -> StagePlan:
+        """Return the release of all sums, as one mechanism of its own."""
+        return attrs.evolve(super().plan(request), arithmetic=(WHOLE,))
+
+    def draw(self, data: Dataset, plan: StagePlan, meter: Meter) -> Vector:
+        """Return whole numbers within twenty."""
+        noise, sums = plan.settings_as(Noise), np.rint(self.sums(data) * STEPS**2)
+        scale = Fraction(self.scale(noise) * STEPS**2).limit_denominator(2**10)
+        with meter.custom(plan.events[0], proof=self.proof, arithmetic=WHOLE) as sampler:
+            noisy = sums + sampler.discrete_gaussian(scale, sums.size)
+        return np.clip(np.rint(noisy / STEPS**2), -20, 20)
+
+    def scale(self, noise: Noise) -> float:
+        """Return the deviation of the noise."""
+        return noise.sensitivity * noise.multiplier * SLACK
+
+
 RATE = 0.25
 
 

@@ -503,7 +503,7 @@ def law_of_test(picked: Callable[[OneTest], Outcome]) -> tuple[Outcome, float, i
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         low, high = (low, middle) if given(middle, last=True)[0] == passed else (middle, high)
-    return passed, float(_above("laplace", np.array(high))), probe.of
+    return passed, float(chance_above("laplace", np.array(high))), probe.of
 
 
 def law_of_number(picked: Callable[[OneNumber], Outcome]) -> dict[Outcome, float]:
@@ -533,7 +533,7 @@ def law_of_number(picked: Callable[[OneNumber], Outcome]) -> dict[Outcome, float
         for least in (0.0, 2.0):
             if (given(low - far, least), given(high + far, least)) != (below, above):
                 raise NotProbed
-    chance = float(_above("laplace", np.array(high)))
+    chance = float(chance_above("laplace", np.array(high)))
     return {above: chance, below: 1 - chance}
 
 
@@ -595,10 +595,9 @@ def chances(wins: Wins, left: int) -> tuple[float, float]:
         at = np.concatenate((np.linspace(low, low + (high - low) / 4, PLACES), np.linspace(low, high, 9)))
         found = sorted((float(place), level(float(place))) for place in np.unique(at))
         levels = np.interp(grid, [place for place, _ in found], [own for _, own in found])
-    below = _below(law, grid) ** (left - 1)
-    weight = np.diff(below)
+    weight = np.diff(chance_below(law, grid) ** (left - 1))
     middles = (levels[1:] + levels[:-1]) / 2
-    return math.fsum(weight * _above(law, middles)), math.fsum(weight * _below(law, middles))
+    return math.fsum(weight * chance_above(law, middles)), math.fsum(weight * chance_below(law, middles))
 
 
 def chance_behind(leads: Wins, left: int) -> float:
@@ -652,9 +651,9 @@ def chance_behind(leads: Wins, left: int) -> float:
         if wins(noise) is bool(number % 2 and own < last):
             raise NotProbed
     grid = np.linspace(low, last, POINTS)
-    law = np.diff(_below(script.law, grid))
+    law = np.diff(chance_below(script.law, grid))
     ahead = (grid[1:] + grid[:-1]) / 2 + gaps[0]
-    return math.fsum(law * -np.expm1((left - 1) * np.log1p(-_above(script.law, ahead))))
+    return math.fsum(law * -np.expm1((left - 1) * np.log1p(-chance_above(script.law, ahead))))
 
 
 #: Sides of a coin that are all tried, and how often it is, who is picked if noise does not matter.
@@ -756,7 +755,7 @@ class Scan:
         k, others = self.picks, self.left - self.picks
         weight = np.exp(-np.abs(_SCANNED)) / 2
         (fail, one), (fails, passes) = (
-            (_below("laplace", level), _above("laplace", level))
+            (chance_below("laplace", level), chance_above("laplace", level))
             for level in (self.others + self.slope * _SCANNED, self.last + self.slope * _SCANNED)
         )
         # All of the last are found, and before any of the others. In a secret order each has a random time.
@@ -1048,7 +1047,8 @@ def _law_of_sample(selects: Selects, features: int, taken: tuple[int, ...] | Non
     return found
 
 
-def _below(law: str, x: Floats) -> Floats:
+def chance_below(law: str, x: Floats) -> Floats:
+    """Return the chances with which standard noise is below ``x``."""
     with np.errstate(over="ignore", invalid="ignore"):
         found: Floats
         match law:
@@ -1063,7 +1063,8 @@ def _below(law: str, x: Floats) -> Floats:
     return found
 
 
-def _above(law: str, x: Floats) -> Floats:
+def chance_above(law: str, x: Floats) -> Floats:
+    """Return the chances with which standard noise is above ``x``."""
     with np.errstate(over="ignore", invalid="ignore"):
         found: Floats
         match law:
@@ -1072,7 +1073,7 @@ def _above(law: str, x: Floats) -> Floats:
             case "exponential":
                 found = np.where(x > 0, np.exp(-np.maximum(x, 0)), 1.0)
             case _:
-                found = _below(law, -x)
+                found = chance_below(law, -x)
     return found
 
 

@@ -42,8 +42,9 @@ from dpkit_core.protocols import Refusal
 # Of more numbers the shifts are left to other checks.
 _NUMBERS = 20
 
-# Noise is moved by this share of its scale, to see what becomes of it.
-_STEP = 2.0**-6
+# Noise is moved by this share of its scale, to see what becomes of it; and by a share of that, which has to
+# do as much in proportion: where the release is rounded, it does not.
+_STEP, _FINER = 2.0**-6, 2.0**-4
 
 # Noise is moved by so many scales at most for a fit not to refuse: more is below any delta of the kit.
 _FARTHEST = 24.0
@@ -51,8 +52,9 @@ _FARTHEST = 24.0
 # To see whether noise matters at all, it is moved by so many scales, and up to this number.
 _ENOUGH, _LARGEST = 1e6, 2.0**60
 
-# The release near a few draws is not all of it.
-_SLACK = 1.05
+# By how much slopes may differ, and by which share a shift may be too far for it: the release near a few
+# draws is not all of it.
+_UNEVEN, _SLACK = 0.05, 1.05
 
 # Where noise is looked for that changes nothing any more, in scales; at which places it is below that, and
 # how many scales beyond where it begins to matter it still does.
@@ -245,20 +247,25 @@ def _share(case: RegressorCase, pair: Pair, seed: int, first: Vector | None, dra
         return None
     columns = []
     for i in range(len(laws)):
-        step = max(1.0, np.rint(_STEP * scales[i])) / scales[i]
-        moved, _ = _fit(case, pair[1], seed, base + step * (np.arange(len(laws)) == i))
-        if moved is None or moved.shape != other.shape:
-            return None
-        columns.append((moved - other) / step)
-    slopes, far = np.column_stack(columns), first - other
+        for share in (_STEP * _FINER, _STEP):
+            step = max(1.0, np.rint(share * scales[i])) / scales[i]
+            moved, _ = _fit(case, pair[1], seed, base + step * (np.arange(len(laws)) == i))
+            if moved is None or moved.shape != other.shape:
+                return None
+            columns.append((moved - other) / step)
+    finer, slopes = np.column_stack(columns[::2]), np.column_stack(columns[1::2])
+    if np.any(np.linalg.norm(slopes - finer, axis=0) > _UNEVEN * np.linalg.norm(slopes, axis=0)):
+        return None
+    far = first - other
     shift, *_ = np.linalg.lstsq(slopes, far, rcond=1e-6)
     there, _ = _fit(case, pair[1], seed, base + shift)
     near = 0.02 * np.linalg.norm(far)
     if not np.linalg.norm(far) or there is None or np.linalg.norm(there - first) > near:
         return None
     told = np.linalg.matrix_rank(slopes, tol=1e-6 * np.abs(slopes).max())
-    share, said = _cost(event, laws[0], shift, chance, whole=told == np.count_nonzero(np.any(slopes, axis=0)))
-    if share > _SLACK:
+    whole = told == np.count_nonzero(np.any(slopes, axis=0))
+    share, said = _cost(event, laws[0], shift, chance, whole=whole)
+    if _cost(event, laws[0], shift / _SLACK, chance, whole=whole)[0] > 1:
         raise CheckFailed(f"{said}, between {case.beside(pair)} ({case.name})")
     return share
 

@@ -1,0 +1,33 @@
+"""What sides of steps tell of clipped and rounded noise: by each kind of event, as much as it allows."""
+
+import math
+
+import pytest
+from dpkit_check.attacks.steps import _share
+from scipy.special import ndtr
+
+from dpkit_core import Neighboring
+from dpkit_core.privacy.events import ApproxDP, Gaussian, PureDP, Renyi
+
+ADDED = Neighboring.ADD_OR_REMOVE_ONE
+
+
+def test_a_pure_event_pays_for_the_log_of_the_ratio():
+    assert _share(PureDP(0.5, ADDED, proof="p"), 0.2, 0.1) == pytest.approx(math.log(2) / 0.5)
+
+
+def test_a_delta_pays_for_what_epsilon_leaves():
+    event = ApproxDP(0.5, 1e-3, ADDED, proof="p")
+    assert _share(event, 0.2, 0.1) == pytest.approx((0.2 - math.exp(0.5) * 0.1) / 1e-3)
+    assert _share(event, 0.1, 0.2) == 0
+
+
+def test_a_gaussian_of_that_mu_is_paid_for_at_every_step():
+    event = Gaussian(2.0, ADDED, sensitivity=1.0, shape=(1,))
+    assert [_share(event, ndtr(x + 0.5), ndtr(x)) for x in (-3, 0, 2)] == pytest.approx([1, 1, 1])
+
+
+def test_a_step_has_no_larger_divergence_than_all_of_the_noise():
+    orders = (2.0, 8.0)
+    event = Renyi(orders, [order / 8 for order in orders], ADDED, proof="p")  # of mu = 1/2
+    assert all(0 < _share(event, ndtr(x + 0.5), ndtr(x)) < 1 for x in (-3, 0, 2))
