@@ -285,7 +285,7 @@ def test_the_simulation_sees_what_a_lower_level_lets_through(monkeypatch):
         of_all = int(cells._believed(rows, sums, sure).any(axis=1).sum())
         assert ranged(rows) == of_all
         found += of_all
-    assert 10 <= found <= 150
+    assert 5 <= found <= 150
 
 
 @pytest.mark.slow
