@@ -617,7 +617,7 @@ ROWS = {
                 10,
                 10**5,
                 0.2,
-                "Gumbel noise for each of k d classes of utilities, and their log counts: two fifths each",
+                "a sort of the scores, a pass over them for each position, and one for each pick",
             ),
         )
     },

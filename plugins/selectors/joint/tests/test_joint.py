@@ -10,7 +10,7 @@ import pytest
 from dpkit_check import ReferenceAccountant, StageMeter
 from dpkit_check.pytest import parametrize_with_checks
 from dpkit_selector_joint import JointSelector
-from dpkit_selector_joint.sequences import CHUNK, TERMS_PER_PAIR, PairRanking
+from dpkit_selector_joint.joint import Layers
 from scipy.special import chdtrc
 
 from dpkit_core import Budget, Neighboring, Randomness, Round, Sampler, Scores, SelectionRequest, Sensitivity
@@ -126,67 +126,54 @@ def test_scores_at_the_ends_of_the_float_range_are_ranked():
     assert select([-1e308, 1e308, 1e307], 2, 1e4, 20) == {(1, 2): 20}
 
 
-@pytest.mark.parametrize("kind", ["distinct", "rounded", "equal"])
+@pytest.mark.parametrize("kind", ["distinct", "rounded", "equal", "far"])
 @pytest.mark.parametrize(("d", "k"), [(5, 2), (6, 3), (4, 4)])
-def test_sequences_are_counted_exactly_by_their_worst_pair(d, k, kind, monkeypatch):
-    monkeypatch.setattr("dpkit_selector_joint.sequences.CHUNK", 5)
+@pytest.mark.parametrize("scale", [0.05, 0.5, 3.0])
+def test_chances_of_layers_and_of_keeping_make_up_the_law(d, k, kind, scale, monkeypatch):
+    monkeypatch.setattr("dpkit_selector_joint.joint.GAP_LIMIT", 2.0)  # some gaps are beyond, some below
     drawn = np.random.default_rng(d).normal(size=d)
-    ordered = np.sort({"distinct": drawn, "rounded": np.round(drawn), "equal": np.zeros(d)}[kind])[::-1]
-    ranking = PairRanking.of(ordered, k)
-    features = [int((ranking.positions[:rank] == p).sum()) for rank, p in enumerate(ranking.positions)]
-    rank_of = {(int(p), j): rank for rank, (p, j) in enumerate(zip(ranking.positions, features, strict=True))}
-    expected = np.zeros(d * k)
-    for sequence in itertools.permutations(range(d), k):
-        expected[max(rank_of[pair] for pair in enumerate(sequence))] += 1
-    filled = np.zeros(k, dtype=np.int64)
-    for start in range(0, d * k, 5):
-        positions = ranking.positions[start : start + 5]
-        counts = np.exp(ranking._log_counts(filled, positions))
-        assert counts == pytest.approx(expected[start : start + 5])
-        filled += np.bincount(positions, minlength=k)
-
-
-def test_log_counts_are_within_1e_9_of_exact_integers():
-    d, k = 3000, 50
-    ordered = np.sort(np.random.default_rng(0).normal(size=d))[::-1]
-    ranking = PairRanking.of(ordered, k)
-    filled = np.zeros(k, dtype=np.int64)
-    for start in range(0, d * k, CHUNK):
-        positions = ranking.positions[start : start + CHUNK]
-        computed = ranking._log_counts(filled, positions)[-1]
-        filled += np.bincount(positions, minlength=k)
-        others = [int(n) - i for i, n in enumerate(filled) if i != positions[-1]]
-        assert abs(computed - math.log(math.prod(others))) < 1e-9
+    far = np.where(np.arange(d) < 2, 1e300, drawn)
+    of = {"distinct": drawn, "rounded": np.round(drawn), "equal": np.zeros(d), "far": far}
+    ordered = np.sort(of[kind])[::-1]
+    layers = Layers.of(ordered, k, scale)
+    last = len(layers.runs) - 1
+    drawn_in, held = np.exp(layers.log_weights), np.zeros(last + 1)
+    chances, expected = [], []
+    for sequence in map(list, itertools.permutations(range(d), k)):
+        within = (sequence < layers.runs).all(axis=1)
+        held += within
+        sizes = np.prod(layers.runs - np.arange(k), axis=1)
+        chances.append((drawn_in / sizes)[within].sum() * math.exp(-layers.excess(sequence)))
+        gap = max((ordered[i] - ordered[j]) / scale for i, j in enumerate(sequence))
+        expected.append(math.exp(-min(gap, last)) / (1 - math.exp(-1)))
+    assert held.tolist() == np.prod(layers.runs - np.arange(k), axis=1).tolist()
+    assert chances == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(("d", "k"), [(2, 2), (10**3, 2), (2**24, 2), (10**5, 10), (2000, 2000)])
-def test_log_counts_that_err_as_far_as_logs_may_are_paid_for(d, k):
+def test_log_sizes_that_err_as_far_as_logs_may_are_paid_for(d, k):
     # class_slack assumes that logs are within 4 units in the last place, so 8 roundings, and sums within one.
     of_a_log, all_sequences = math.log(d), k * math.log(d)
-    start = 8 * k * of_a_log + k * all_sequences
-    each_pair = 2 * 8 * of_a_log + of_a_log + all_sequences
-    paid = (TERMS_PER_PAIR * CHUNK + k + 2**12) * (all_sequences + GAP_LIMIT)
-    assert start + CHUNK * each_pair < paid
+    paid = (k + 8 + 2**12) * (all_sequences + GAP_LIMIT)
+    assert 8 * k * of_a_log + k * all_sequences < paid
 
 
-def test_sequences_with_one_worst_pair_are_drawn_uniformly():
-    ranking = PairRanking.of(np.array([5.0, 4.0, 3.0, 2.5]), 3)
-    sampler = Sampler(np.random.default_rng(0))
-    features = [int((ranking.positions[:rank] == p).sum()) for rank, p in enumerate(ranking.positions)]
-    worst = next(
-        rank for rank, p in enumerate(ranking.positions) if (int(p), features[rank]) == (1, 3)
-    )  # the second place filled by the last feature
-    possible = set()
-    for sequence in itertools.permutations(range(4), 3):
-        ranks = [
-            next(r for r, p in enumerate(ranking.positions) if (int(p), features[r]) == pair)
-            for pair in enumerate(sequence)
-        ]
-        if max(ranks) == worst:
-            possible.add(sequence)
-    drawn = Counter(tuple(ranking.draw_sequence(worst, sampler)) for _ in range(2000))
-    assert set(drawn) == possible
-    assert len(possible) > 1
+def test_sequences_of_one_layer_are_drawn_uniformly():
+    layers = Layers.of(np.array([5.0, 4.0, 3.0, 2.5]), 3, 0.75)
+    wanted = layers.runs[1]
+    assert wanted.tolist() == [2, 4, 4]
+
+    class OnlyOneLayer(Sampler):
+        def gumbel(self, size=()):
+            return np.where(np.arange(size) == 1, 1e3, 0.0)
+
+        def bernoulli_exp(self, numerator, denominator):
+            return np.array(True)
+
+    sampler = OnlyOneLayer(np.random.default_rng(0))
+    possible = [s for s in itertools.permutations(range(4), 3) if (np.array(s) < wanted).all()]
+    drawn = Counter(tuple(layers.draw(sampler)) for _ in range(2000))
+    assert len(possible) == 2 * 3 * 2
     assert chi_square(drawn, dict.fromkeys(possible, 1 / len(possible))) > FALSE_ALARM
 
 
@@ -235,8 +222,8 @@ def test_what_cannot_be_kept_is_refused():
     for bad, message in [
         ({"picks": (5,), "d": 4}, "5 picks from 4"),
         ({"picks": (1,), "d": 2**24 + 1}, "more than the 2\\^24"),
-        ({"picks": (100,), "d": 10**6}, "in memory"),
-        ({"picks": (1000,), "d": 30_000, "epsilon": 1e-5}, "rounding"),
+        ({"picks": (4000,), "d": 10**6}, "in memory"),
+        ({"picks": (1000,), "d": 30_000, "epsilon": 5e-6}, "rounding"),
     ]:
         with pytest.raises(Unsuitable, match=message):
             JointSelector().plan(request(**bad))
