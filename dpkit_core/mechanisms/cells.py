@@ -19,7 +19,7 @@ are believed by *windows*: 1 to 12 octaves of the positive values, of the negati
 alike. The noise on the sum of a window of L cells has the deviation s sqrt(L). A window is *sure* if its sum
 is at least z s sqrt(L), with the level z below. It is believed if it is sure and both of its ends stand out:
 for each shorter length, its first and its last octaves have sums of at least t deviations of their noise, t =
-1.5, 3.5 and 5 for one, two and three octaves and z for more. Of a believed window a sign is kept where its
+1.5, 3 and 4 for one, two and three octaves and z for more. Of a believed window a sign is kept where its
 own sum is at least 4.5 deviations, z / sqrt(2) at most, so that a sure window keeps one. (From 3 on, noise
 kept negative octaves of one positive column in a hundred.) The cell around 0, which reaches nowhere, is kept
 from 4.5 s on and sure from z s on. All believed windows together are the range of a column; nothing is cut or
@@ -53,7 +53,7 @@ point (Jensen's inequality, since the cube is symmetric). So
 
 Without E, a sure window holds a record, and so do the last four octaves and more of a believed one: it
 reaches less than four octaves, a factor of 8, beyond the largest value in it, by magnitude. (Two empty
-octaves stand out once in 4300 times, three once in 3 000 000.) So does a range, which is all believed windows
+octaves stand out once in 740 times, three once in 30 000.) So does a range, which is all believed windows
 together; and later steps only divide its cells. A range is never where the noise happened to be largest.
 
 *Close together.* Dates, prices of one day or 1 000 000 +- 1.5 have all their records in a part of an octave
@@ -110,7 +110,7 @@ UNBOUNDED_STEPS = 3
 #: The longest window of octaves; how much the first or last octaves of one must stand out, if they are fewer
 #: than are sure by themselves, and each sign, in deviations of the noise.
 LONGEST_WINDOW = 12
-ENDS = (1.5, 3.5, 5.0)
+ENDS = (1.5, 3.0, 4.0)
 SIGN = 4.5
 
 #: From where on a window is believed that reaches no farther than others that are sure.

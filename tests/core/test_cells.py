@@ -456,7 +456,7 @@ def test_of_few_records_close_together_the_range_is_neither_elsewhere_nor_far_wi
 
 @pytest.mark.slow
 def test_a_sixteenth_of_an_octave_is_found_in_few_records_whatever_is_beside_it():
-    """It is missed once in 44 times, and then hardly ever has two empty octaves beyond it, once in 4300."""
+    """It is missed once in 44 times, and then hardly ever has two empty octaves beyond it, once in 740."""
     values = 2.0**20 * (17.05 + 0.9 * np.random.default_rng(1).random(400)) / 16
     lows, highs = np.array(list(found_by_counts(values, 1000, noise=20.0))).T
     missed = stats.binom.ppf(1 - 1e-6, 1000, 1 / 44)
