@@ -19,7 +19,7 @@ are believed by *windows*: 1 to 12 octaves of the positive values, of the negati
 alike. The noise on the sum of a window of L cells has the deviation s sqrt(L). A window is *sure* if its sum
 is at least z s sqrt(L), with the level z below. It is believed if it is sure and both of its ends stand out:
 for each shorter length, its first and its last octaves have sums of at least t deviations of their noise, t =
-1.5, 2.5 and 3.5 for one, two and three octaves and z for more. Of a believed window a sign is kept where its
+1.5, 3 and 4 for one, two and three octaves and z for more. Of a believed window a sign is kept where its
 own sum is at least 4.5 deviations, z / sqrt(2) at most, so that a sure window keeps one. (From 3 on, noise
 kept negative octaves of one positive column in a hundred.) The cell around 0, which reaches nowhere, is kept
 from 4.5 s on and sure from z s on. All believed windows together are the range of a column; nothing is cut or
@@ -52,24 +52,26 @@ point (Jensen's inequality, since the cube is symmetric). So
     P(sum >= m) <= exp(L / (24 t^2)) Q((m - L / 2) / (t sqrt(L))),    sqrt(L) / (2 t) < 2^-11 for L <= 512.
 
 Without E, a sure window holds a record, and so do the last four octaves and more of a believed one: it
-reaches less than four octaves, a factor of 8, beyond the largest value in it, by magnitude. (Three empty
-octaves stand out once in 4300 times.) So does a range, which is all believed windows together; and later
-steps only divide its cells. A range is never where the noise happened to be largest.
+reaches less than four octaves, a factor of 8, beyond the largest value in it, by magnitude. (Two empty
+octaves stand out once in 740 times, three once in 30 000.) So does a range, which is all believed windows
+together; and later steps only divide its cells. A range is never where the noise happened to be largest.
 
 *Close together.* Dates, prices of one day or 1 000 000 +- 1.5 have all their records in a part of an octave
 that three steps of 16 parts do not resolve. So after each step it is asked whether one or two parts side by
-side, a *run*, hold all records but for three deviations of what is compared (and no more than a third), and
-are sure. If they do, the next step looks at these alone, with half as much of the range on either side, and
-divides them into 1024 parts; the last step looks at the shortest sure run of 2^i of these that holds all
-records so, or at all of them if there is none, and divides it into no more parts than can be told from noise.
-So a column is resolved to about 2^-20 of its distance from 0, where it needs to be and noise allows it. Cells
-outside then have no weight. Nothing else is counted for this than before: which cells are counted is decided
-by what was released, their number is that of the plan (1024 in the last two steps, used or not), and a record
-is in one of them at most.
+side, a *run*, hold all records but for twice the deviation of what is compared, and are sure. If they do, the
+next step looks at these alone, with half as much of the range on either side, and divides them into 1024
+parts; the last step looks at the shortest sure run of 2^i of these that holds all records so, or at all of
+them if there is none, and divides it into no more parts than can be told from noise: the largest noise of
+1024 may be more than what a part holds. So a column is resolved to about 2^-20 of its distance from 0, where
+it needs to be and noise allows it. Cells outside then have no weight. Nothing else is counted for this than
+before: which cells are counted is decided by what was released, their number is that of the plan (1024 in the
+last two steps, used or not), and a record is in one of them at most.
 
-A missed run can cost far more than a wrong one, in whose range noise is small: a model of a target without a
-share q of the records has R^2 >= -q / (1 - q) but for noise, since the mean moves by q times the mean
-distance d of these, and the variance is at least q (1 - q) d^2. That is -1/2 for a third.
+A run that holds all is missed once in 44 times, but for empty octaves in the range, which count as records:
+two next to it would hide it every second time, in a range a hundred times as wide as values that fill the
+sixteenth of an octave are spread. So two must stand out by more than one. A run is wrong at a bounded price:
+without a share q of the records, which have a mean distance d from it, the mean moves by q d at most, and the
+variance is at least q (1 - q) d^2, so that its mean has R^2 >= -q / (1 - q).
 """
 
 from __future__ import annotations
@@ -108,7 +110,7 @@ UNBOUNDED_STEPS = 3
 #: The longest window of octaves; how much the first or last octaves of one must stand out, if they are fewer
 #: than are sure by themselves, and each sign, in deviations of the noise.
 LONGEST_WINDOW = 12
-ENDS = (1.5, 2.5, 3.5)
+ENDS = (1.5, 3.0, 4.0)
 SIGN = 4.5
 
 #: From where on a window is believed that reaches no farther than others that are sure.
@@ -134,10 +136,8 @@ FINE = 1024
 FIRST_RUN = 2
 LONGEST_RUN = FINE // 2
 
-#: How far a run may fall short of all records, in deviations of the noise; and as a share of them, since
-#: noise can hide as much.
-SHORT = 3.0
-SHORT_SHARE = 1 / 3
+#: How far a run may fall short of all records, in deviations of the noise.
+SHORT = 2.0
 
 #: Thresholds that are even reach from this rank to its complement.
 TAIL = 0.005
@@ -522,8 +522,7 @@ class _Enough:
     def records_in(self, length: int) -> float:
         """Return how many records a run of ``length`` cells must count in order to hold all of them."""
         own = self.noise * math.sqrt(length)
-        short = min(SHORT * math.hypot(self.noise_of_records, own), SHORT_SHARE * self.records)
-        return max(self.sure * own, self.records - short)
+        return max(self.sure * own, self.records - SHORT * math.hypot(self.noise_of_records, own))
 
     @property
     def told(self) -> int:

@@ -285,7 +285,7 @@ def test_the_simulation_sees_what_a_lower_level_lets_through(monkeypatch):
         of_all = int(cells._believed(rows, sums, sure).any(axis=1).sum())
         assert ranged(rows) == of_all
         found += of_all
-    assert 10 <= found <= 150
+    assert 5 <= found <= 150
 
 
 @pytest.mark.slow
@@ -418,9 +418,9 @@ def test_runs_are_the_shortest_that_hold_all_but_for_the_noise():
     assert run(2, 1000.0, 0.0, 1.0, 7.0) is None
     assert run(16, 900.0, 0.0, 50.0, 7.0) == (21, 23)
     assert run(16, 900.0, 0.0, 90.0, 7.0) is None
-    # Three times the noise may hide 600, but a third of the records is 333.
-    counts[20:24] = 100.0, 330.0, 330.0, 100.0
-    assert run(16, 1000.0, 200.0, 1.0, 7.0) == (20, 24)
+    # Of 1000 records, twice the noise may hide 180 or 220.
+    assert run(16, 1000.0, 90.0, 1.0, 7.0) == (20, 24)
+    assert run(16, 1000.0, 110.0, 1.0, 7.0) == (21, 23)
 
 
 def found_by_counts(values, times, noise=1.0):
@@ -451,16 +451,17 @@ def test_of_few_records_close_together_the_range_is_neither_elsewhere_nor_far_wi
     values = 1.6e9 + 2e4 * np.random.default_rng(1).random(400)
     lows, highs = np.array(list(found_by_counts(values, 300, noise=20.0))).T
     assert ((lows < values.min() + 2e3) & (highs > values.max() - 2e3)).all()
-    assert np.quantile(highs - lows, 0.97) < 20 * 2e4
+    assert np.quantile(highs - lows, 0.95) < 20 * 2e4
 
 
 @pytest.mark.slow
 def test_a_sixteenth_of_an_octave_is_found_in_few_records_whatever_is_beside_it():
-    """Missed with Q(3.4) where nothing is beside it, and Q(2.4) where empty octaves are."""
+    """It is missed once in 44 times, and then hardly ever has two empty octaves beyond it, once in 740."""
     values = 2.0**20 * (17.05 + 0.9 * np.random.default_rng(1).random(400)) / 16
     lows, highs = np.array(list(found_by_counts(values, 1000, noise=20.0))).T
-    assert (highs - lows > 2.0**19).sum() <= 5
-    assert (highs - lows < 2.0**18).mean() > 0.99
+    missed = stats.binom.ppf(1 - 1e-6, 1000, 1 / 44)
+    assert (highs - lows > 2.0**18).sum() <= missed
+    assert (highs > 2.0**22).sum() <= 3
 
 
 def test_at_the_end_of_the_range_a_run_has_cells_all_the_same():
