@@ -609,7 +609,7 @@ ROWS = {
         )
         for name, k, d, goal, bound in (
             ("peel", 10, 10**7, 20.0, "two passes over scores; noise of 9766 groups and 8192 scores a pick"),
-            ("oneshot_laplace", 10, 10**7, 0.15, "noise for each score, and its permutation"),
+            ("oneshot_laplace", 10, 10**7, 0.15, "noise for each score"),
             ("peel", 50, 10**5, 0.6, "noise for 1563 groups and 512 scores a pick, in fifty calls of NumPy"),
             (
                 "joint",
