@@ -19,6 +19,7 @@ import attrs
 RESULTS = Path(__file__).parent / "results"
 INK, GRID = "#1f2933", "#d5dce3"
 COLORS = ("#2f7f9d", "#c2410c", "#6b7f2a", "#7b5ea7")
+RADII = (6.5, 5.5, 4.5, 3.5)  # a dot on another leaves a ring of it
 WIDTH, ROW, TOP, STEP = 470, 19, 54, 175
 
 
@@ -156,7 +157,7 @@ def picture(name: str) -> str:
     dots = PICTURES[name]
     found = [*rows(dots)]
     bottom = TOP + ROW * len(found)
-    left = 24 + 6.4 * max(len(row) for row, _ in found)
+    left = 24 + 7.3 * max(len(row) for row, _ in found)  # as wide as letters of common fonts are
 
     def x(value: float) -> float:
         return left + WIDTH * (value - dots.low) / (dots.high - dots.low)
@@ -170,18 +171,18 @@ def picture(name: str) -> str:
         shown = 10**tick if dots.powers else tick
         body.append(f'<text x="{x(tick):g}" y="{bottom + 12}" text-anchor="middle">{shown:g}</text>')
     for i, (color, told) in enumerate(zip(COLORS, dots.methods.values(), strict=False)):
-        body.append(f'<circle cx="{left + 5 + STEP * i:g}" cy="33" r="5" fill="{color}"/>')
+        body.append(f'<circle cx="{left + 5 + STEP * i:g}" cy="33" r="{RADII[i]}" fill="{color}"/>')
         body.append(f'<text x="{left + 15 + STEP * i:g}" y="37">{escape(told)}</text>')
     for i, (row, values) in enumerate(found):
         y = TOP + ROW * i + 4
         body.append(f'<text x="{left - 12:g}" y="{y + 4}" text-anchor="end">{escape(row)}</text>')
-        for color, value in zip(COLORS, values, strict=False):
+        for color, radius, value in zip(COLORS, RADII, values, strict=False):
             if value is None:
                 continue
             if value < dots.low:
                 body.append(f'<path d="M{left - 7:g} {y} l9 -5 v10 z" fill="{color}"/>')
             else:
-                body.append(f'<circle cx="{x(value):.1f}" cy="{y}" r="5" fill="{color}"/>')
+                body.append(f'<circle cx="{x(value):.1f}" cy="{y}" r="{radius}" fill="{color}"/>')
     width = left + max(WIDTH + 30, STEP * len(dots.methods))
     height = bottom + 24
     return "\n".join(

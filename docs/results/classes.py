@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
-from pages import keep
+from pages import keep, short
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
@@ -162,7 +162,7 @@ def main(kept: str, splits: str = "5") -> None:
             cells = []
             for _, _, found in scores(table, count, Path(kept)):
                 accuracy, loss = (statistics.mean(column) for column in zip(*found, strict=True))
-                cells.append(f"{accuracy:.2f} ({loss:.2f})".replace("0.", "."))
+                cells.append(f"{short(accuracy)} ({short(loss)})")
             yield [table, len(X), len(schema.target.categories), *cells]
 
     keep("trees-classes", ["table", "n", "classes", *heads], rows())

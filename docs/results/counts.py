@@ -23,7 +23,7 @@ from pathlib import Path
 import attrs
 import numpy as np
 import numpy.typing as npt
-from pages import keep, r_squared
+from pages import keep, r_squared, short
 from sklearn.ensemble import HistGradientBoostingRegressor
 from trees import read
 
@@ -157,7 +157,7 @@ def cells(found: dict[tuple[str, float | None], list[tuple[float, float]]], meas
 
     def mean(heading: str, epsilon: float | None) -> str:
         value = statistics.mean(row[measure] for row in found[heading, epsilon])
-        return "refused" if math.isnan(value) else f"{value:.2f}".replace("0.", ".", abs(value) < 1)
+        return "refused" if math.isnan(value) else short(value)
 
     return [mean("HGBR", None), *(mean(*column) for column in COLUMNS)]
 

@@ -3,7 +3,8 @@
 uv run --with interpret-core python docs/results/dp_ebm.py FOLDER RESULTS.jsonl
 
 writes ``tables/trees-dp-ebm.csv``: test R^2 with its defaults and with the best of its settings, on the first
-split and the tables of ``trees.py``, whose FOLDER this is. What has been computed is kept in RESULTS.jsonl.
+split and the tables of ``trees.py``, whose FOLDER this is; and ``tables/trees-dp-ebm-means.csv``, beside
+``tables/trees-means.csv``. What has been computed is kept in RESULTS.jsonl.
 
 Nori, Caruana, Bu, Shen and Kulkarni 2021, Accuracy, Interpretability, and Differential Privacy via
 Explainable Boosting, arXiv:2106.09680. Its library is no dependency of dpkit; ``uv run --with
@@ -13,6 +14,7 @@ number of records is used and not paid for, and its noise is floating-point nois
 
 from __future__ import annotations
 
+import csv
 import importlib.util
 import json
 import sys
@@ -23,7 +25,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pages import keep
+from pages import keep, short
 
 from dpkit_core import Schema
 
@@ -112,20 +114,29 @@ def raw(X: Array, schema: Schema) -> Array:
 
 
 def main(folder: str, kept: str) -> None:
-    """Write the table."""
+    """Write the table and its means."""
     from trees import EPSILONS  # noqa: PLC0415 - for this alone
 
-    keep("trees-dp-ebm", ["table", *(f"{epsilon:g}" for epsilon in EPSILONS)], measured(folder, kept))
+    heads, found = [f"{epsilon:g}" for epsilon in EPSILONS], list[list[tuple[float, float]]]()
+    keep("trees-dp-ebm", ["table", *heads], measured(folder, kept, found))
+    means = np.mean(found, axis=0).T
+    rows = [
+        [f"DP-EBM, {name}", *map(short, values)]
+        for name, values in zip(("defaults", "tuned"), means, strict=True)
+    ]
+    with (Path(__file__).parent / "tables/trees-means.csv").open(encoding="utf-8", newline="") as file:
+        ours = {name: values for name, *values in csv.reader(file)}
+    rows.append(["`boosted_trees`, told the ranges", *ours["told ranges"]])
+    keep("trees-dp-ebm-means", ["means over the tables", *heads], rows)
 
 
-def measured(folder: str, kept: str) -> Iterator[list[str]]:
-    """Yield the row of each table."""
+def measured(folder: str, kept: str, found: list[list[tuple[float, float]]]) -> Iterator[list[str]]:
+    """Yield the row of each table, and add its scores to what was found."""
     from trees import DELTA, EPSILONS, FOLDS, named, r_squared, read, tables  # noqa: PLC0415
 
     file = Path(kept)
     known = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     done = {json.dumps(key): score for key, score in known}
-    found: list[list[tuple[float, float]]] = []
     for path in tables(Path(folder), np.inf):
         X, y, schema = read(path, ranges=True)
         order = np.random.default_rng(0).permutation(len(y))
@@ -144,9 +155,7 @@ def measured(folder: str, kept: str) -> Iterator[list[str]]:
                         lines.write(json.dumps([json.loads(name), done[name]]) + "\n")
                 scores.append(done[name])
             found[-1].append((scores[0], max(scores)))
-        yield [named(path), *(f"{default:.2f} / {best:.2f}" for default, best in found[-1])]
-    means = np.mean(found, axis=0)
-    yield ["mean", *(f"{default:.2f} / {best:.2f}" for default, best in means)]
+        yield [named(path), *(f"{short(default)} / {short(best)}" for default, best in found[-1])]
 
 
 if __name__ == "__main__":

@@ -5,9 +5,10 @@
 Diamonds of docs/data, 3000 (``boosted_trees``: 12 000) for the fit and 6000 others for the score, dealt to
 the parties at random; epsilon 1, delta 1e-6. Every party is a thread of this process, with its own keys,
 masks and noise: seconds are of processor time, of all parties together. Run i has the same public coins, so
-the same random trees, for every number of parties. As many colluders as there are others make *noise per
-party*, as the paper of S-GBDT has it (section IX): each party then adds all the noise. ``--smallest`` shows
-no more than that it runs. With ``--trees`` each row is one run, and is only printed.
+the same random trees, for every number of parties. The first row is one place. As many colluders as there are
+others make *noise per party*, as the paper of S-GBDT has it (section IX): each party then adds all the noise.
+Behind ± are standard errors. ``--smallest`` shows no more than that it runs. With ``--trees`` each score is
+of one run, and only printed.
 """
 
 from __future__ import annotations
@@ -110,8 +111,18 @@ class Part:
     size: str  # the option that says how many trees
     options: dict[str, Any]
     runs: Callable[[int], int]
-    colluders: Callable[[int], tuple[int, ...]]
+    columns: tuple[str, ...]
     trees: int = 100
+
+
+SHARES, ALL = "one colluder", "noise per party"
+#: How many collude, of so many parties.
+COLLUDERS: dict[str, Callable[[int], int]] = {
+    "no colluders": lambda parties: 0,
+    SHARES: lambda parties: min(1, parties - 1),
+    "a third": lambda parties: parties // 3,
+    ALL: lambda parties: parties - 1,
+}
 
 
 PARTS = {
@@ -121,7 +132,7 @@ PARTS = {
         "trees",
         {},
         lambda parties: 1 if parties == 100 else 4,
-        lambda parties: (0, 1, parties // 3, parties - 1),
+        tuple(COLLUDERS),
     ),
     "sgbdt": Part(
         "sgbdt",
@@ -129,7 +140,7 @@ PARTS = {
         "rounds",
         {"noise": "gaussian"},
         lambda parties: 2,
-        lambda parties: (1, parties - 1),
+        (SHARES, ALL),
     ),
 }
 
@@ -139,8 +150,8 @@ def drawn(part: Part, alone: list[float], found: dict[tuple[int, int], list[floa
     figure, axes = plt.subplots(figsize=(6, 3.4), layout="constrained")
     axes.axhline(float(np.mean(alone)), color="0.4", linestyle="--", label="one place")
     numbers = sorted({parties for parties, _ in found})
-    for label, colluders in (("shares, one colluder", lambda k: 1), ("noise per party", lambda k: k - 1)):
-        scores = [found[k, colluders(k)] for k in numbers]
+    for label, colluders in (("shares, one colluder", SHARES), ("noise per party", ALL)):
+        scores = [found[k, COLLUDERS[colluders](k)] for k in numbers]
         means, errors = [np.mean(s) for s in scores], [np.std(s) / len(s) ** 0.5 for s in scores]
         axes.errorbar(numbers, means, errors, marker="o", capsize=3, label=label)
     axes.set(xscale="log", xlabel="parties", ylabel="R² on other diamonds", title=f"{part.name}, epsilon 1")
@@ -197,21 +208,19 @@ def main() -> None:
 
     def rows() -> Iterator[list[str]]:
         for parties in (1, 3) if smallest else (1, *given.parties):
-            for colluders in (0,) if parties == 1 else dict.fromkeys(part.colluders(parties)):
-                found, sent, seconds = fitted(parties, colluders)
-                scores[parties, colluders] = found
-                score = f"{np.mean(found):.3f} ± {np.std(found) / len(found) ** 0.5:.3f}"
-                deviation = (parties / (parties - colluders)) ** 0.5
-                yield [
-                    f"{parties}",
-                    f"{colluders}",
-                    score,
-                    f"{deviation:.2f}",
-                    f"{sent:.0f}",
-                    f"{seconds:.4f}",
-                ]
+            colluders = [COLLUDERS[name](parties) for name in part.columns]
+            found = {number: fitted(parties, number) for number in dict.fromkeys(colluders)}
+            scores.update({(parties, number): each for number, (each, _, _) in found.items()})
+            cells = (
+                f"{np.mean(each):.3f} ± {np.std(each) / len(each) ** 0.5:.3f}"
+                for each, _, _ in found.values()
+            )
+            told = dict(zip(found, cells, strict=True))
+            _, sent, _ = found[colluders[0]]
+            seconds = np.mean([each for _, _, each in found.values()])
+            yield [f"{parties}", *(told[number] for number in colluders), f"{sent:.0f}", f"{seconds:.4f}"]
 
-    heads = ["parties", "colluders", "R²", "noise", "bytes a tree", "seconds a tree"]
+    heads = ["parties", *part.columns, "bytes a tree", "seconds a tree, all parties"]
     keep("" if smallest or given.trees else f"federation-{part.name}", heads, rows())
     alone = scores.pop((1, 0))
     if given.picture is not None:

@@ -71,7 +71,7 @@ def values(file: str, column: str, part: int) -> dict[str, float]:
     """Return the numbers of a column by table; refusals are left out."""
     with (HERE / file).open(encoding="utf-8", newline="") as opened:
         rows = list(csv.DictReader(opened))
-    cells = {row["table"]: row[column].split(" / ")[part] for row in rows if "mean" not in row["table"]}
+    cells = {row["table"]: row[column].split(" / ")[part] for row in rows}
     return {table: float(cell) for table, cell in cells.items() if cell != "refused"}
 
 

@@ -27,7 +27,12 @@ import numpy.typing as npt
 
 HERE = Path(__file__).parent
 PAGES = (*HERE.glob("*.md"), HERE.parents[1] / "README.md")
-END = "<!-- its end -->"
+#: A table of a page that a file has: which, what of it, and what the page has now.
+MARKED = re.compile(
+    r"(?P<begin><!-- (?P<name>[\w-]+)\.csv(?:: (?P<asked>.*?))? -->\n\n)(?P<table>.*?)"
+    r"(?P<end>\n\n<!-- its end -->)",
+    re.DOTALL,
+)
 
 Row = Sequence[object]
 
@@ -61,6 +66,11 @@ def r_squared(y: npt.NDArray[np.float64], predicted: npt.NDArray[np.float64]) ->
     return float(1 - ((y - predicted) ** 2).sum() / ((y - y.mean()) ** 2).sum())
 
 
+def short(value: float) -> str:
+    """Return a number with two digits, and no 0 before them."""
+    return f"{value:.2f}".replace("0.", ".", abs(value) < 1)
+
+
 def markdown(head: Row, rows: Iterable[Row]) -> Iterator[str]:
     """Yield the lines of a table."""
     yield f"| {' | '.join(map(str, head))} |"
@@ -74,11 +84,45 @@ def plain(row: Row) -> list[str]:
     return [str(cell).translate({ord(mark): None for mark in "`*"}) for cell in row]
 
 
+def shown(asked: str, table: str, head: Row, rows: Sequence[Row]) -> str:
+    """Return the Markdown of a table for a page: all of it, or as much as is asked for.
+
+    ``table; epsilon | error; share`` asks for four columns, of which the first two name a row. Which rows
+    there are, in which order, and what is above them stays as the page has it.
+
+    Raises
+    ------
+    ValueError
+        If there is no such column or row, or if rows have the same name.
+    """
+    if not asked:
+        return "\n".join(markdown(head, rows))
+    names, numbers = ([column.strip() for column in part.split(";")] for part in asked.split("|"))
+    columns = plain(head)
+    if missing := {*names, *numbers} - {*columns}:
+        raise ValueError(
+            f"a page asks for {', '.join(sorted(missing))}, and the columns are {', '.join(columns)}"
+        )
+    cells = [dict(zip(columns, [*map(str, row)], strict=True)) for row in rows]
+    known = {
+        tuple(plain([row[name] for name in names])): [row[column] for column in numbers] for row in cells
+    }
+    if len(known) < len(cells):
+        raise ValueError(f"several rows of the table have the same {', '.join(names)}: ask by more columns")
+    lines = table.splitlines()
+    for place, line in enumerate(lines[2:], 2):
+        listed = [cell.strip() for cell in line.strip("|").split("|")][: len(names)]
+        if (found := known.get(tuple(plain(listed)))) is None:
+            raise ValueError(f"a page lists {', '.join(listed)}, which is not in the table")
+        lines[place] = f"| {' | '.join([*listed, *found])} |"
+    return "\n".join(lines)
+
+
 def keep(name: str, head: Row, rows: Iterable[Row]) -> None:
     """Print a table in Markdown as its rows are found, and keep it when it is whole.
 
-    It is kept as ``tables/NAME.csv``, on pages that have ``<!-- NAME.csv -->``, and in pictures drawn
-    from it. Without a name it is only printed.
+    It is kept as ``tables/NAME.csv``, on pages that have ``<!-- NAME.csv -->`` or ask for a part of it by
+    ``<!-- NAME.csv: ... -->``, and in pictures drawn from it. Without a name it is only printed.
     """
     found: list[Row] = []
 
@@ -87,23 +131,23 @@ def keep(name: str, head: Row, rows: Iterable[Row]) -> None:
             found.append(row)
             yield row
 
-    lines = []
     for line in markdown(head, listed()):
         print(line, flush=True)
-        lines.append(line)
     print(flush=True)
     if not name:
         return
     written = io.StringIO()
     csv.writer(written, lineterminator="\n").writerows(map(plain, [head, *found]))
+
+    def renewed(at: re.Match[str]) -> str:
+        if at["name"] != name:
+            return at[0]
+        return f"{at['begin']}{shown(at['asked'] or '', at['table'], head, found)}{at['end']}"
+
+    texts = {page: MARKED.sub(renewed, page.read_text(encoding="utf-8")) for page in PAGES}
     (HERE / "tables" / f"{name}.csv").write_text(written.getvalue(), encoding="utf-8")
-    begin = f"<!-- {name}.csv -->\n"
-    for page in PAGES:
-        before, found, rest = page.read_text(encoding="utf-8").partition(begin)
-        if found:
-            table = "\n".join(lines)
-            rest = rest.partition(END)[2]
-            page.write_text(f"{before}{begin}\n{table}\n\n{END}{rest}", encoding="utf-8")
+    for page, text in texts.items():
+        page.write_text(text, encoding="utf-8")
     draw(name)
 
 

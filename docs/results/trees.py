@@ -3,11 +3,11 @@
 python docs/results/trees.py FOLDER RESULTS.jsonl [SPLITS] [METHODS] [LARGEST]
 
 reads every Parquet file below FOLDER, of at most LARGEST records and with the target as last column, writes
-``tables/trees-one-split.csv`` and prints its columns that ``trees.md`` has, or, with the worst in brackets,
+``tables/trees-one-split.csv`` and its means, ``tables/trees-means.csv``, or, with the worst in brackets,
 ``tables/trees-splits.csv``: mean test R^2 over the first splits of 5-fold cross-validations, in which every
 method sees the same records; after five splits, records are dealt anew. METHODS are headings, with "; "
-between them; all by default. Noise is seeded, which is research and not a release. What has been computed is
-kept in RESULTS.jsonl and not computed again.
+between them; all by default, and fewer of one split are only printed. Noise is seeded, which is research and
+not a release. What has been computed is kept in RESULTS.jsonl and not computed again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import json
 import math
 import statistics
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
-from pages import keep, r_squared
+from pages import keep, r_squared, short
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from dpkit_core import Budget, Column, Dataset, Neighboring, Randomness, Schema, compose
@@ -116,19 +116,6 @@ METHODS: tuple[tuple[str, bool, Fit, tuple[float | None, ...]], ...] = (
 )
 
 
-#: Columns of the page.
-PAGE = {
-    "OLS": "OLS",
-    "lines, 1": "1 winsorized",
-    "trees, 0.1": "0.1 told nothing",
-    "0.5": "0.5 told nothing",
-    "1": "1 told nothing",
-    "10": "10 told nothing",
-    "told the ranges, 1": "1 told ranges",
-    "HGBR": "HGBR",
-}
-
-
 def tables(folder: Path, largest: float) -> Iterator[Path]:
     """Yield the tables with enough records and not too many, small ones first."""
     paths = {path.stem: path for path in folder.rglob("*.parquet")}  # those of several suites are there twice
@@ -173,27 +160,39 @@ def shown(values: Sequence[float]) -> str:
     """Return a mean, and in brackets the worst of several; one refusal makes a mean of none."""
     if any(map(math.isnan, values)):
         return "refused"
-    mean, worst = (f"{value:.2f}".replace("0.", ".") for value in (statistics.mean(values), min(values)))
+    mean, worst = short(statistics.mean(values)), short(min(values))
     return mean if len(values) == 1 else f"{mean} ({worst})"
 
 
+def means(rows: Sequence[Mapping[str, str]], methods: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the means of what is shown of each private method, a refusal as 0."""
+
+    def mean(column: str) -> str:
+        cells = [row[column] for row in rows]
+        return short(statistics.mean(0.0 if cell == "refused" else float(cell) for cell in cells))
+
+    for method in methods:
+        if f"{EPSILONS[0]:g} {method}" in rows[0]:
+            yield [method, *(mean(f"{epsilon:g} {method}") for epsilon in EPSILONS)]
+
+
 def main(folder: str, kept: str, splits: str = "1", methods: str = "", largest: str = "inf") -> None:
-    """Write the table, and that of the page."""
+    """Write the table and its means."""
     wanted = methods.split("; ") if methods else [heading for heading, *_ in METHODS]
     columns = {f"{e:g} {m}" if e else m: (m, e) for m, _, _, es in METHODS if m in wanted for e in es}
-    page = {words: column for words, column in PAGE.items() if column in columns}
-    shorter = []
+    one = splits == "1" and not methods
+    every: list[dict[str, str]] = []
 
     def rows() -> Iterator[list[object]]:
         for path in tables(Path(folder), float(largest)):
             found = scores(path, Path(kept), int(splits), wanted)
-            cells = {column: shown(found[of]) for column, of in columns.items()}
-            facts = [named(path), pq.read_metadata(path).num_rows]
-            shorter.append([*facts, *(cells[column] for column in page.values())])
-            yield [*facts, *cells.values()]
+            every.append({column: shown(found[of]) for column, of in columns.items()})
+            yield [named(path), pq.read_metadata(path).num_rows, *every[-1].values()]
 
-    keep("trees-one-split" if splits == "1" else "trees-splits", ["table", "n", *columns], rows())
-    keep("", ["table", "n", *page], shorter)
+    name = "trees-one-split" if one else "" if splits == "1" else "trees-splits"
+    keep(name, ["table", "n", *columns], rows())
+    if one:
+        keep("trees-means", ["means over the tables", *(f"{e:g}" for e in EPSILONS)], means(every, wanted))
 
 
 if __name__ == "__main__":

@@ -40,6 +40,8 @@ def slip_in(text: str, reason: str) -> str | None:
 
     No value is shown: the file may be private.
 
+    >>> slip_in('{"budget": 1}', "Invalid statement (at line 1, column 1)")
+    'it looks like JSON; give a file in TOML'
     >>> slip_in("[columns.Patient ID]", "Expected ']' (at line 1, column 17)").partition(": ")[2]
     'put quotes around a name with characters other than letters, digits, _ and -: [columns."Patient ID"]'
 
@@ -50,6 +52,8 @@ def slip_in(text: str, reason: str) -> str | None:
     reason
         The message of ``tomllib``.
     """
+    if text.lstrip().startswith("{"):  # as no file in TOML
+        return "it looks like JSON; give a file in TOML"
     if (place := _PLACE.search(reason)) is None:
         return None
     lines = text.rstrip().split("\n")

@@ -19,10 +19,10 @@ are believed by *windows*: 1 to 12 octaves of the positive values, of the negati
 alike. The noise on the sum of a window of L cells has the deviation s sqrt(L). A window is *sure* if its sum
 is at least z s sqrt(L), with the level z below. It is believed if it is sure and both of its ends stand out:
 for each shorter length, its first and its last octaves have sums of at least t deviations of their noise, t =
-1.5, 2 and 3 for one, two and three octaves and z for more. Of a believed window a sign is kept where its own
-sum is at least 4.5 deviations, z / sqrt(2) at most, so that a sure window keeps one. (From 3 on, noise kept
-negative octaves of one positive column in a hundred.) The cell around 0, which reaches nowhere, is kept from
-4.5 s on and sure from z s on. All believed windows together are the range of a column; nothing is cut or
+1.5, 2.5 and 3.5 for one, two and three octaves and z for more. Of a believed window a sign is kept where its
+own sum is at least 4.5 deviations, z / sqrt(2) at most, so that a sure window keeps one. (From 3 on, noise
+kept negative octaves of one positive column in a hundred.) The cell around 0, which reaches nowhere, is kept
+from 4.5 s on and sure from z s on. All believed windows together are the range of a column; nothing is cut or
 extended afterwards. As far outwards as it reaches, nothing can be stretched: there windows are believed from
 z = 4 on.
 
@@ -53,19 +53,23 @@ point (Jensen's inequality, since the cube is symmetric). So
 
 Without E, a sure window holds a record, and so do the last four octaves and more of a believed one: it
 reaches less than four octaves, a factor of 8, beyond the largest value in it, by magnitude. (Three empty
-octaves stand out once in 700 times.) So does a range, which is all believed windows together; and later steps
-only divide its cells. A range is never where the noise happened to be largest.
+octaves stand out once in 4300 times.) So does a range, which is all believed windows together; and later
+steps only divide its cells. A range is never where the noise happened to be largest.
 
 *Close together.* Dates, prices of one day or 1 000 000 +- 1.5 have all their records in a part of an octave
 that three steps of 16 parts do not resolve. So after each step it is asked whether one or two parts side by
-side, a *run*, hold all records but for twice the deviation of what is compared (and no more than an eighth),
-and are sure. If they do, the next step looks at these alone, with half as much of the range on either side,
-and divides them into 1024 parts; the step after that at the shortest sure run of 2^i of these that holds all
-records so. Where there is no such run, it looks at the same parts again, divided into as few as can be
-told from noise. So a column is resolved to about 2^-20 of its distance from 0, where it needs to be. Cells
+side, a *run*, hold all records but for three deviations of what is compared (and no more than a third), and
+are sure. If they do, the next step looks at these alone, with half as much of the range on either side, and
+divides them into 1024 parts; the last step looks at the shortest sure run of 2^i of these that holds all
+records so, or at all of them if there is none, and divides it into no more parts than can be told from noise.
+So a column is resolved to about 2^-20 of its distance from 0, where it needs to be and noise allows it. Cells
 outside then have no weight. Nothing else is counted for this than before: which cells are counted is decided
 by what was released, their number is that of the plan (1024 in the last two steps, used or not), and a record
 is in one of them at most.
+
+A missed run can cost far more than a wrong one, in whose range noise is small: a model of a target without a
+share q of the records has R^2 >= -q / (1 - q) but for noise, since the mean moves by q times the mean
+distance d of these, and the variance is at least q (1 - q) d^2. That is -1/2 for a third.
 """
 
 from __future__ import annotations
@@ -104,7 +108,7 @@ UNBOUNDED_STEPS = 3
 #: The longest window of octaves; how much the first or last octaves of one must stand out, if they are fewer
 #: than are sure by themselves, and each sign, in deviations of the noise.
 LONGEST_WINDOW = 12
-ENDS = (1.5, 2.0, 3.0)
+ENDS = (1.5, 2.5, 3.5)
 SIGN = 4.5
 
 #: From where on a window is believed that reaches no farther than others that are sure.
@@ -132,8 +136,8 @@ LONGEST_RUN = FINE // 2
 
 #: How far a run may fall short of all records, in deviations of the noise; and as a share of them, since
 #: noise can hide as much.
-SHORT = 2.0
-SHORT_SHARE = 1 / 8
+SHORT = 3.0
+SHORT_SHARE = 1 / 3
 
 #: Thresholds that are even reach from this rank to its complement.
 TAIL = 0.005
@@ -286,7 +290,8 @@ def private_cells(
         edges, places = [cut.edges for cut in cuts], [cut.places for cut in cuts]
         counts = released(edges, places, _cells_in(step), finer)
         for j, cut in enumerate(cuts):
-            weights[j], windows[j] = _after(cut, counts[j], weights[j], enough[j], bounded=bounded)
+            parts = FINE if step + 2 < steps else enough[j].told
+            weights[j], windows[j] = _after(cut, counts[j], weights[j], enough[j], parts, bounded=bounded)
     return [Cells(edges[j], weights[j], enough[j].records, found[j]) for j in range(len(columns))]
 
 
@@ -333,11 +338,12 @@ def _cut(edges: Vector, weights: Vector, window: _Window | None) -> _Cut:
 
 
 def _after(
-    cut: _Cut, counts: Vector, weights: Vector, enough: _Enough, *, bounded: bool
+    cut: _Cut, counts: Vector, weights: Vector, enough: _Enough, parts: int, *, bounded: bool
 ) -> tuple[Vector, _Window | None]:
     """Return the shares of records in the cells of a cut that was counted, and where to look next.
 
-    ``weights`` are the shares before it was cut. There is a window where all records are close together.
+    ``weights`` are the shares before it was cut. Where all records are close together there is a window, with
+    so many ``parts``.
     """
     everywhere = np.zeros(cut.edges.size - 1)
     everywhere[cut.places] = counts[: cut.places.size]
@@ -345,11 +351,9 @@ def _after(
     counted[cut.places] = True
     if cut.split is None:
         run = _shortest_run(everywhere, enough, LONGEST_RUN)
-        if run is None:
-            window = _Window(int(cut.places[0]), int(cut.places[-1]) + 1, enough.told)
-        else:
-            window = _Window(*_widened(run, counted), FINE)
-        return _within(everywhere, (window.first, window.last), enough.noise), window
+        all_of_it = int(cut.places[0]), int(cut.places[-1]) + 1
+        within = all_of_it if run is None else _widened(run, counted)
+        return _within(everywhere, within, enough.noise), _Window(*within, parts)
     divide, before = (_smoothed if bounded else _shrunk), weights
     shares = divide(everywhere[cut.places].reshape(SPLIT, PARTS), enough.noise)
     weights = _divided(weights, cut.split, shares)
@@ -357,7 +361,7 @@ def _after(
     run = None if bounded else _shortest_run(np.where(counted, everywhere, 0.0), enough, FIRST_RUN)
     if run is None or _around_zero(cut.edges, run):
         return weights, None
-    return weights, _Window(*_widened(run, counted), FINE)
+    return weights, _Window(*_widened(run, counted), parts)
 
 
 def _counts(

@@ -315,16 +315,8 @@ class _Drafter:
         """Return the stages as planned for their shares times ``scale``."""
         stages, faults = [], []
         for each in self._shares():
-            # What releases nothing can have no budget, but is asked for its settings all the same.
-            budget = (
-                self.wanted.budget.share(each.share * scale, each.share) if each.share else self.wanted.budget
-            )
             try:
-                request = self._selection(budget) if each.name == "selection" else self._request(budget)
-                plan = each.plan(request)
-                # A subclass could show one plan to the accountant and another one to the meter.
-                if type(plan) is not StagePlan:
-                    raise Unsuitable(f"plan returned a {type(plan).__name__} and no StagePlan")
+                stage = self._stage(each, scale)
             except (Unsuitable, UnsupportedEvent, CalibrationFailed) as error:
                 faults.append(f"{each.part}: {error}")
             except KeyboardInterrupt:
@@ -335,22 +327,39 @@ class _Drafter:
                     "of the part: report it to its authors"
                 )
             else:
-                if each.name != "scoring" or plan.events or plan.settings is not None:
-                    stages.append(Stage(each.name, each.part, each.share, request, plan))
+                if each.name != "scoring" or stage.plan.events or stage.plan.settings is not None:
+                    stages.append(stage)
         evaluation = None
-        schema, held_out, in_sample = self.wanted.schema, self.wanted.evaluate, self.wanted.in_sample
-        share = LEAST_SHARE if in_sample is None else in_sample
-        if not (held_out is in_sample is None or faults):
-            request = self._request(self.wanted.budget.share(share * scale, share))
+        if not faults:
             try:
-                if held_out is not None:
-                    evaluation = planned_evaluation(held_out, schema, _planned(stages), request)
-                else:
-                    make = partial(PlannedEvaluation, held_out=None, records=FITTED, of_budget=share)
-                    evaluation = planned_afterwards(schema, request, make)
+                evaluation = self._evaluation(stages, scale)
             except (Unsuitable, CalibrationFailed) as error:
                 faults.append(f"the evaluation: {error}")
-        return _Draft(tuple(stages), evaluation, faults, schema)
+        return _Draft(tuple(stages), evaluation, faults, self.wanted.schema)
+
+    def _stage(self, asked: _Share, scale: float) -> Stage:
+        """Return a stage as its part plans it."""
+        budget = self.wanted.budget
+        if asked.share:  # what releases nothing has no budget of its own, but is asked for its settings
+            budget = budget.share(asked.share * scale, asked.share)
+        request = self._selection(budget) if asked.name == "selection" else self._request(budget)
+        plan = asked.plan(request)
+        # A subclass could show one plan to the accountant and another one to the meter.
+        if type(plan) is not StagePlan:
+            raise Unsuitable(f"plan returned a {type(plan).__name__} and no StagePlan")
+        return Stage(asked.name, asked.part, asked.share, request, plan)
+
+    def _evaluation(self, stages: Sequence[Stage], scale: float) -> PlannedEvaluation | None:
+        """Return what scores the model that these stages fit; None where nobody wants a score."""
+        schema, held_out, in_sample = self.wanted.schema, self.wanted.evaluate, self.wanted.in_sample
+        if held_out is in_sample is None:
+            return None
+        share = LEAST_SHARE if in_sample is None else in_sample
+        request = self._request(self.wanted.budget.share(share * scale, share))
+        if held_out is not None:
+            return planned_evaluation(held_out, schema, _planned(stages), request)
+        make = partial(PlannedEvaluation, held_out=None, records=FITTED, of_budget=share)
+        return planned_afterwards(schema, request, make)
 
     def _shares(self) -> Iterator[_Share]:
         """Yield the stages in order, each with its share of the budget."""

@@ -191,7 +191,8 @@ class Evaluation:
                 f"{what} cannot be told from noise: the records {_WHICH[self.records]} are too few, or too "
                 f"much alike. {larger.capitalize()} or a larger epsilon would tell."
             ]
-        sentences = [f"{what} {score} on about {_spaced(self.number)} records {_WHICH[self.records]}."]
+        number = _spaced(round(self.number or 0))
+        sentences = [f"{what} {score} on about {number} records {_WHICH[self.records]}."]
         if self.records == FITTED:
             sentences.append(
                 "This is optimistic: a model fits the records that it has seen better than others. By how "

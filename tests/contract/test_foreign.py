@@ -74,7 +74,7 @@ def test_the_kit_takes_it(check):
 OTHERS = {"check_neighbors_cannot_be_told_apart", "check_models_have_one_shape"}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_rest_of_the_kit_takes_it():
     names = {c.name for c in checks_for("regressor")} - DEFAULT - OTHERS
     report = run_checks(OpenDPMeanRegressor, only=names)

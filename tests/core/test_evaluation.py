@@ -268,10 +268,12 @@ def test_a_model_of_somebody_else_is_asked_row_by_row():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("regressor", ["winsorized_least_squares", "boosted_trees"])
-def test_a_record_of_the_other_side_changes_no_bit(regressor):
+@pytest.mark.parametrize(
+    ("regressor", "options"), [("winsorized_least_squares", {}), ("boosted_trees", {"trees": 5})]
+)
+def test_a_record_of_the_other_side_changes_no_bit(regressor, options):
     data = line(1000)
-    plan = compose(regressor=regressor).plan(SCHEMA, BUDGET, evaluate=0.5)
+    plan = compose(regressor=regressor, options={"regressor": options}).plan(SCHEMA, BUDGET, evaluate=0.5)
 
     def released(more):
         X, y = np.vstack([data.X, more.X]), np.append(data.y, more.y)

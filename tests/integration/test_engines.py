@@ -1,6 +1,6 @@
 """Wherever the records are: every part whose sums add up releases the same bytes at one seed."""
 
-import contextlib
+from importlib.util import find_spec
 from typing import Any
 
 import distributed
@@ -55,18 +55,16 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def elsewhere(folder):
-    """Open the table on Dask, and on Spark where it is installed: engine -> dataset."""
-    with contextlib.ExitStack() as opened:
-        local = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
-        cluster = opened.enter_context(local)
-        found = {"dask": opened.enter_context(DaskEngine(cluster.scheduler_address).open(folder, SCHEMA))}
-        with contextlib.suppress(ImportError):
-            import pyspark
-            from dpkit_engine_spark import SparkEngine
+    """Open the table on Spark where it is installed, else on Dask: engine -> dataset."""
+    if find_spec("pyspark") is not None:
+        from dpkit_engine_spark import SparkEngine
 
-            assert pyspark
-            found["spark"] = opened.enter_context(SparkEngine("local[2]").open(folder, SCHEMA))
-        yield found
+        with SparkEngine("local[2]").open(folder, SCHEMA) as data:
+            yield {"spark": data}
+    else:
+        local = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
+        with local as cluster, DaskEngine(cluster.scheduler_address).open(folder, SCHEMA) as data:
+            yield {"dask": data}
 
 
 def in_a_federation_of_one(plan, data):

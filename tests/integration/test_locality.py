@@ -456,8 +456,13 @@ class NeverNaN:
         return pc.is_nan(pc.if_else(pc.is_nan(column), 0.0, column))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("module", [text, encode])
+@pytest.mark.parametrize(
+    "module",
+    [
+        pytest.param(text, marks=pytest.mark.exhaustive),  # takes six times as long to be found out
+        pytest.param(encode, marks=pytest.mark.slow),
+    ],
+)
 def test_a_fast_parse_that_takes_plus_nan_for_nothing_is_found_out(module, monkeypatch, tmp_path):
     monkeypatch.setattr(module, "pc", NeverNaN())
     # Of text that is read as numbers at once, the file; of text in memory, the encoder.

@@ -111,7 +111,7 @@ class LowerBoundTwice(Borrowed):
         return max(abs(low), abs(low), 1e-9)
 
 
-@lie("neighbors_cannot_be_told_apart", "slow")
+@lie("neighbors_cannot_be_told_apart")
 class ResidualsFromZero(Borrowed):
     """Half of the width of the bounds is charged, as for a model that begins in the middle, not at 0."""
 

@@ -32,7 +32,7 @@ class Row:
     says
         The lie, in a sentence.
     found_by
-        The attack that finds it; empty if none does.
+        The attack that finds it.
     part
         What lies: a class, or what the attack of a published claim takes.
     twin
@@ -89,7 +89,7 @@ def verdicts() -> tuple[dict[str, str], ...]:
         return tuple(csv.DictReader(file))
 
 
-def lie(found_by: str = "", effort: Effort = "exhaustive") -> Callable[[type[T]], type[T]]:
+def lie(found_by: str, effort: Effort = "exhaustive") -> Callable[[type[T]], type[T]]:
     """Return a decorator that makes a row of a class that replaces one member of its twin.
 
     It may declare options of its own besides, which the member reads.
@@ -113,7 +113,7 @@ def lie(found_by: str = "", effort: Effort = "exhaustive") -> Callable[[type[T]]
     return row
 
 
-def whole(found_by: str = "", effort: Effort = "exhaustive") -> Callable[[type[T]], type[T]]:
+def whole(found_by: str, effort: Effort = "exhaustive") -> Callable[[type[T]], type[T]]:
     """Return a decorator that lists a class whose lie is not one member."""
     return lambda part: _listed(part, None, found_by, effort)
 
@@ -128,5 +128,5 @@ def honest(part: type[T]) -> type[T]:
 def _listed(part: type[T], twin: type[Any] | None, found_by: str, effort: Effort) -> type[T]:
     part = attrs.frozen(part)
     says = " ".join((part.__doc__ or "").split())
-    LIES.append(Row(part.__name__, says, found_by and f"check_{found_by}", part, twin, effort))
+    LIES.append(Row(part.__name__, says, f"check_{found_by}", part, twin, effort))
     return part

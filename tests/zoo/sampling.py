@@ -57,7 +57,7 @@ class SubsampledLineRegressor(SampledLines):
         return np.array([zlib.crc32(row.tobytes()) < RATE * 2**32 for row in rows], dtype=bool)
 
 
-@lie("samples_are_poisson_samples", "slow")
+@lie("samples_are_poisson_samples")
 class HashedSampleRegressor(SampledLines):
     """A hash of the record's values decides whether it is in the sample."""
 

@@ -18,6 +18,7 @@ from zoo.twins import (
     FULL_TAILS,
     GRID,
     WHOLE,
+    Ascending,
     Concentrated,
     Curves,
     CustomLines,
@@ -27,7 +28,6 @@ from zoo.twins import (
     Peel,
     Picks,
     SparseVector,
-    Spent,
     changed,
     constant,
     require_target,
@@ -87,34 +87,20 @@ class AllBelowZero(Flips):
         return super().pick(scores, left, noise * (scores.values[left].max() >= 0), turn, spent)
 
 
-@lie()
+@lie("chosen_noise_hides_the_scores")
 class SparseVectorSelector(SparseVector):
-    """The noise of a score does not grow with the number of picks; sets of many tell in far tails."""
+    """The noise of a score does not grow with the number of picks; sets of many tell."""
 
     def factor(self, k):
         return 2
 
 
-@whole()
-class AscendingSparseVector(Picks):
-    """A sparse vector of noise for one pick asks features by index, so that the first of equals is found."""
+@lie("chosen_noise_hides_the_scores", "slow")
+class AscendingSparseVector(Ascending):
+    """The noise is that for one pick among scores that only rise."""
 
-    proof = "what fails costs nothing (Lee and Clifton 2014)"
-    reference = "Lee and Clifton 2014, Top-k Frequent Itemsets"
-
-    plan, event = SparseVector.plan, SparseVector.event
-
-    def picked(self, scores, k, plan, meter):
-        epsilon = plan.settings_as(Spent).epsilon
-        scale = 4 * scores.round.sensitivity.linf / epsilon
-        left = np.flatnonzero(scores.candidates)
-        event = self.event(epsilon, k, scores.round.sensitivity, scores.values.size)
-        with meter.custom(event, proof=self.proof, arithmetic=FULL_TAILS) as sampler:
-            noise = sampler.exponential(1 + left.size) - sampler.exponential(1 + left.size)
-            order = sampler.permutation(left)
-        threshold = 2 * scores.round.sensitivity.range + scale * noise[0]
-        found = left[scores.values[left] + scale / 3 * noise[1:] >= threshold][:k].tolist()
-        return [*found, *(int(j) for j in order if j not in found)][:k]
+    def scales(self, k):
+        return 4, 4 / 3
 
 
 # Candidates without a chance

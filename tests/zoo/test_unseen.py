@@ -23,7 +23,7 @@ FOLDERS = {
 
 #: Found, or let pass, in more than a few seconds; or of a module of which another part shows the same.
 LONG = {
-    *("TournamentPeel", "CoinsSelector", "ProjectedRegressor", "SmallNumbersSelector"),
+    *("TournamentPeel", "CoinsSelector", "ProjectedRegressor", "SmallNumbersSelector", "OneSampleRegressor"),
     *("AllGaussianAccountant", "LeastAccountant", "FewOrdersAccountant", "KindByKindAccountant"),
 }
 
@@ -95,7 +95,7 @@ def test_honest_parts_that_were_rejected_at_first_are_not(verdict):
     assert asked(part(verdict["row"]), recorded(verdict, "first verdict"))[1] == []
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("name", "check"), BASES.items(), ids=BASES)
 def test_the_honest_base_of_a_lie_passes_what_finds_it(name, check):
     assert asked(part(f"unseen.round15.{name}"), [check])[1] == []

@@ -707,6 +707,28 @@ class SparseVector(Picks):
         return 4 * k
 
 
+@honest
+class Ascending(SparseVector):
+    """Asks candidates by index, so that the first of equals is found, and fills in at random."""
+
+    def picked(self, scores: Scores, k: int, plan: StagePlan, meter: Meter) -> Sequence[int]:
+        """Return those found, and others in random order where they are fewer than ``k``."""
+        epsilon = plan.settings_as(Spent).epsilon
+        lowest, each = (scale * scores.round.sensitivity.linf / epsilon for scale in self.scales(k))
+        left = np.flatnonzero(scores.candidates)
+        event = self.event(epsilon, k, scores.round.sensitivity, scores.values.size)
+        with meter.custom(event, proof=self.proof, arithmetic=FULL_TAILS) as sampler:
+            noise = sampler.exponential(1 + left.size) - sampler.exponential(1 + left.size)
+            order = sampler.permutation(left)
+        threshold = 2 * scores.round.sensitivity.range + lowest * noise[0]
+        found = left[scores.values[left] + each * noise[1:] >= threshold][:k].tolist()
+        return [*found, *(int(j) for j in order if j not in found)][:k]
+
+    def scales(self, k: int) -> tuple[float, float]:
+        """Return the scales of the noise of the threshold and of a score, in sensitivities over epsilon."""
+        return 2, self.factor(k)
+
+
 # Regressors
 
 

@@ -15,13 +15,13 @@ has the smaller variance.
 The result is the minimum of this, the sum of epsilons, and the conversion of Renyi divergences as in
 accountant ``rdp``.
 
-What is fixed beforehand ------------------------ The parameters of all events. The profile of a composition
-does not cover a run that chooses the noise of a later event, or whether to continue, from earlier outputs;
-Renyi divergences add up even then (Feldman and Zrnic 2021). So this accountant must not decide when a run
-stops, nor add up runs if one was planned after seeing the output of another.
+The parameters of all events are fixed beforehand: the profile of a composition does not cover a run that
+chooses the noise of a later event, or whether to continue, from earlier outputs; Renyi divergences add up
+even then (Feldman and Zrnic 2021). So this accountant must not decide when a run stops, nor add up runs if
+one was planned after seeing the output of another.
 
-Arithmetic ---------- The library rounds tails up. Its convolutions by fast Fourier transform are accurate to
-about 2^-50 of the total mass for each event and 2^-40 overall; ``_composed`` adds a bound well above that.
+The library rounds tails up. Its convolutions by fast Fourier transform are accurate to about 2^-50 of the
+total mass for each event and 2^-40 overall; ``_composed`` adds a bound well above that.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from dp_accounting.pld import PLDAccountant
 from dpkit_accountant_pld import PldAccountant
 from dpkit_accountant_rdp import RdpAccountant
 from dpkit_accountant_tight import TightAccountant
+from dpkit_check import checks_for, trial_for
 from dpkit_check.pytest import parametrize_with_checks
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -203,10 +204,17 @@ def test_nothing_costs_nothing_and_epsilons_add_up():
 # The contract
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive  # distributions of losses take long; CI has the attacks below
 @parametrize_with_checks([PldAccountant])
 def test_conforms(check):
     check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["protocol", "never_below_the_exact_law", "repetition_is_a_loop"])
+def test_attacks_on_totals_find_nothing(name):
+    (check,) = (check for check in checks_for("accountant") if check.name == f"check_{name}")
+    check.run(PldAccountant, trial_for("accountant"))
 
 
 def test_events_of_another_relation_are_refused_and_both_are_named():

@@ -20,34 +20,38 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("distributed") is N
 
 
 @pytest.fixture
-def cluster(parts, tmp_path):
-    """Start a scheduler and two worker processes; return its address and the workers."""
-    import distributed
-
+def scheduler(parts, tmp_path):
+    """Start a scheduler; return its address, and what starts a worker process of it."""
     address = tmp_path / "scheduler.json"
     environment = {"PYTHONPATH": str(parts.folder), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
     dask = Path(sys.executable).with_name("dask")
     where = ["--scheduler-file", str(address), "--no-dashboard"]
 
-    def spawn(*arguments):
-        return subprocess.Popen(
-            [dask, *arguments],
-            env=environment,
-            cwd=tmp_path,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+    started = []
 
-    scheduler = spawn("scheduler", "--host", "127.0.0.1", "--port", "0", *where)
-    workers = [spawn("worker", "--nthreads", "1", "--no-nanny", *where) for _ in range(2)]
+    def spawn(*arguments):
+        silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        started.append(subprocess.Popen([dask, *arguments, *where], env=environment, cwd=tmp_path, **silent))
+        return started[-1]
+
+    spawn("scheduler", "--host", "127.0.0.1", "--port", "0")
     wait_until(address.is_file)
-    url = json.loads(address.read_text())["address"]
-    with distributed.Client(url, set_as_default=False) as client:
-        client.wait_for_workers(2, timeout=PATIENCE)
-    yield url, workers
-    for process in (*workers, scheduler):
+    yield json.loads(address.read_text())["address"], lambda: spawn("worker", "--nthreads", "1", "--no-nanny")
+    for process in reversed(started):
         process.kill()
         process.wait()
+
+
+@pytest.fixture
+def cluster(scheduler):
+    """Return the address of a scheduler, and its two workers."""
+    import distributed
+
+    address, worker = scheduler
+    workers = [worker(), worker()]
+    with distributed.Client(address, set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=PATIENCE)
+    return address, workers
 
 
 def wait_until(condition):
@@ -81,11 +85,8 @@ def test_a_killed_worker_loses_nothing_and_nothing_counts_twice(cluster, suite, 
     assert numbers(results.rows()) == numbers(here.rows())
 
 
-def test_a_cluster_without_workers_ends_the_run_with_a_sentence(cluster, suite, start, results):
-    address, workers = cluster
-    for process in workers:
-        process.terminate()
-        process.wait()
+def test_a_cluster_without_workers_ends_the_run_with_a_sentence(scheduler, suite, start, results):
+    address, _ = scheduler
     process = start("bench", suite, "--scheduler", address, "--results", results.folder)
     _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 2

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-ROWS, FEATURES = 1_000_000, 12
+ROWS, FEATURES = 500_000, 12
 TABLE_MB = 8 * ROWS * FEATURES / 2**20
 PATIENCE = 300.0  # seconds; the machine may be busy
 

@@ -190,6 +190,44 @@ class Coined(Script):
 
 
 @attrs.define(eq=False)
+class OneByOne(Script):
+    """Laplace noise, number after number, or in any pieces; and a secret order of the candidates."""
+
+    secret: npt.NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(0, dtype=np.int64))
+    """The candidates in that order."""
+    least: Floats | float = 0.0
+    """The smaller of two exponential numbers whose difference each number is."""
+    given: int = 0
+    """How many numbers were asked for."""
+    half: int = 0
+    """Of how many numbers the first of two exponential ones was asked for, and not yet the other."""
+
+    def order(self, items: Any) -> Any:
+        """Return the items in the secret order."""
+        found = in_order(items)
+        if len(found) != len(self.secret):
+            raise NotProbed
+        return found[self.secret]
+
+    def give(self, law: str, scale: float, size: Size) -> Floats:
+        """Return the next numbers, or one of the two whose difference they are."""
+        count = math.prod(_shape(size))
+        if self.law not in {"", law} or law not in {"laplace", "exponential"} or self.half not in {0, count}:
+            raise NotProbed
+        if self.given + count > self.noise.size:
+            raise NotProbed
+        self.law = law
+        taken = slice(self.given, self.given + count)
+        sign = -1.0 if self.half else 1.0
+        self.half = count if law == "exponential" and not self.half else 0
+        self.given += 0 if self.half else count
+        found = self.noise[taken]
+        if law == "exponential":
+            found = np.broadcast_to(self.least, self.noise.shape)[taken] + np.maximum(sign * found, 0.0)
+        return found.reshape(_shape(size))
+
+
+@attrs.define(eq=False)
 class WholeNumbers(Script):
     """Whole numbers of one draw of discrete noise, which a mechanism adds to something; zeros at first."""
 
@@ -603,68 +641,118 @@ def _known(
     return wins
 
 
-#: Laws and numbers of draws that are Laplace noise.
-_LAPLACE = {("laplace", 1), ("exponential", 2)}
-
 #: Noise of a threshold at which it is seen whom it lets pass; and the integral over it.
-_THRESHOLDS, _SCANNED = (-2.0, 0.0, 3.0), np.linspace(-45, 45, 9001)
+_THRESHOLDS, _SCANNED = (-2.0, 0.0, 3.0), np.linspace(-45, 45, 1801)
 
 
-def chance_of_the_last(picked: Callable[[Coined], int], left: int) -> float:
-    """Return the chance with which the last of ``left``, in a public order, is the first above a threshold.
+@attrs.frozen
+class Scan:
+    """How the first candidates above a noisy threshold are picked, and others where these are too few.
 
-    All others have equal scores, and the threshold and each candidate have Laplace noise of their own. Given
-    the threshold's, that of a candidate has to be above a level, which rises with it in proportion. So the
-    chance is an integral over one number, as exact as that; random noise must agree with who passes.
+    The threshold and each candidate have Laplace noise of their own. Given that of the threshold, a candidate
+    has to be above a level, which rises in proportion. So chances are integrals over one number.
+
+    Attributes
+    ----------
+    left, picks
+        How many candidates there are, and how many are picked.
+    slope
+        By how much levels rise with the threshold's noise.
+    others, last
+        The levels of all others, and of the last ``picks``, without it.
+    asked, filled
+        Whether candidates are asked, and missing ones filled in, in a secret order; else it is public.
+    """
+
+    left: int
+    picks: int
+    slope: float
+    others: float
+    last: float
+    asked: bool
+    filled: bool
+
+    @property
+    def chance(self) -> float:
+        """The chance with which the last candidates, and none of the others, are picked."""
+        k, others = self.picks, self.left - self.picks
+        weight = np.exp(-np.abs(_SCANNED)) / 2
+        (fail, one), (fails, passes) = (
+            (_below("laplace", level), _above("laplace", level))
+            for level in (self.others + self.slope * _SCANNED, self.last + self.slope * _SCANNED)
+        )
+        # All of the last are found, and before any of the others. In a secret order each has a random time.
+        ahead = fail**others
+        if self.asked:
+            nodes, lengths = np.polynomial.legendre.leggauss(self.left // 2 + 1)
+            times = (1 + nodes) / 2
+            none_yet = np.exp(others * np.log1p(-np.outer(one, times)))
+            ahead = none_yet @ (lengths / 2 * k * times ** (k - 1))
+        chance = passes**k * ahead
+        if self.filled:  # some of them are, none of the others, and those that are filled in are the rest
+            chance += fail**others * sum(
+                math.comb(k, j) * passes**j * fails ** (k - j) / math.comb(self.left - j, k - j)
+                for j in range(k)
+            )
+        return float(np.trapezoid(weight * chance, _SCANNED))
+
+    def drawn(self, rng: np.random.Generator) -> tuple[OneByOne, set[int]]:
+        """Return noise, and who is picked by it."""
+        order, places = rng.permutation(self.left), np.arange(self.left)
+        line, rest = (order if secret else places for secret in (self.asked, self.filled))
+        threshold, passing = rng.uniform(-3, 3), rng.random(self.left) < rng.random() ** 2
+        levels = np.where(places < self.left - self.picks, self.others, self.last) + self.slope * threshold
+        noise = levels + np.where(passing, 0.01, rng.uniform(-20, -0.01, self.left))
+        turn = [*line[passing[line]], *rest[~passing[rest]]]
+        least = rng.exponential(size=1 + self.left)
+        return OneByOne(noise=np.append(threshold, noise[line]), secret=order, least=least), {
+            int(place) for place in turn[: self.picks]
+        }
+
+
+def scan_of(picked: Callable[[OneByOne], Picks], left: int, picks: int) -> Scan:
+    """Return how the first above a noisy threshold are picked of ``left``, where all but the last are equal.
+
+    So are the last, of which there are as many as picks. Random noise must agree with who passes.
 
     Raises
     ------
     NotProbed
         If the selector draws or picks in another way.
     """
-    rng = np.random.default_rng(0)
-
-    def pick(noise: Floats, least: Floats | float = 0.0) -> int:
-        script = Coined(noise=noise, least=least)
-        found = picked(script)
-        if script.sides or script.ordered or (script.law, script.given) not in _LAPLACE:
-            raise NotProbed
-        return found
-
     low, high = REACH["laplace"]
 
     def level(place: int, threshold: float) -> float:
-        """Return the noise from which on a candidate passes, where of the others only the last does."""
+        """Return the noise from which on a candidate passes, where of the others all picks but one do."""
         noise = np.full(1 + left, low)
-        noise[0], noise[-1] = threshold, high
+        noise[0], noise[1:picks] = threshold, high
         bottom, top = low, high
         for _ in range(HALVINGS):
             noise[1 + place] = (bottom + top) / 2
-            passes = pick(noise) == place
+            passes = place in _asked(picked, OneByOne(noise=noise, secret=np.arange(left)))
             bottom, top = (bottom, noise[1 + place]) if passes else (noise[1 + place], top)
         return top
 
-    others, last = (
-        np.array([level(place, threshold) for threshold in _THRESHOLDS]) for place in ((left // 2), left - 1)
-    )
     at = np.array(_THRESHOLDS)
+    others, last = (np.array([level(place, one) for one in at]) for place in (left // 2, left - 1))
     slope = (others[-1] - others[0]) / (at[-1] - at[0])
     starts = others - slope * at, last - slope * at
     if not 0 < slope < math.inf or max(np.ptp(one) for one in starts) > 1e-4:
         raise NotProbed
-    ahead = np.append(np.full(left - 1, starts[0][0]), starts[1][0])
-    for number in range(4 * LIST_TRIES):
-        noise = np.append(rng.uniform(-3, 3), ahead)
-        noise[1:] += slope * noise[0] + rng.uniform(-20, -0.01, left)
-        passing = sorted(rng.choice(left, number % 3, replace=False).tolist())
-        noise[[1 + place for place in passing]] = (ahead + slope * noise[0] + 0.01)[passing]
-        found = pick(noise, rng.exponential(size=1 + left))
-        if found != (passing[0] if passing else 0):
-            raise NotProbed
-    weight = np.exp(-np.abs(_SCANNED)) / 2
-    all_fail = _below("laplace", starts[0][0] + slope * _SCANNED) ** (left - 1)
-    passes = _above("laplace", starts[1][0] + slope * _SCANNED)
-    return float(np.trapezoid(weight * all_fail * passes, _SCANNED))
+    for asked, filled in itertools.product((False, True), repeat=2):
+        scan = Scan(left, picks, float(slope), float(starts[0][0]), float(starts[1][0]), asked, filled)
+        rng = np.random.default_rng(0)
+        drawn = (scan.drawn(rng) for _ in range(4 * LIST_TRIES))
+        if all(set(_asked(picked, script)) == expected for script, expected in drawn):
+            return scan
+    raise NotProbed
+
+
+def _asked(picked: Callable[[OneByOne], Picks], script: OneByOne) -> Picks:
+    found = picked(script)
+    if script.half or not script.given:
+        raise NotProbed
+    return found
 
 
 #: Up to this scale all differences of two whole numbers are added up.

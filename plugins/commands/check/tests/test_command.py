@@ -57,18 +57,29 @@ def liar(folder):
     return "liar.py"
 
 
-@pytest.fixture
-def few_checks(monkeypatch):
-    """Leave the kit the checks that tell the two apart: what the command makes of them is the same of all."""
-    few = tuple(check for check in checks_for("scorer") if check.name in FAILED | {kit.PROTOCOL})
+def leave(monkeypatch, names):
+    """Leave the kit a few checks: what the command makes of them is the same of all."""
+    few = tuple(check for check in checks_for("scorer") if check.name in {kit.PROTOCOL, *names})
     monkeypatch.setitem(kit._CHECKS, "scorer", few)
 
 
+@pytest.fixture
+def few_checks(monkeypatch):
+    """Leave the kit the checks that tell the two apart."""
+    leave(monkeypatch, FAILED)
+
+
+@pytest.fixture
+def one_check(monkeypatch):
+    leave(monkeypatch, ["check_sensitivity"])
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("one_check")
 def test_an_honest_part_passes_and_a_page_of_the_report_is_written(dpkit, honest, folder):
     result = dpkit("check", honest, "--report", "out.html")
     assert result.exit_code == 0, result.output
-    for name in ("sensitivity", "scores_are_finite_vectors"):
+    for name in ("sensitivity", "protocol"):
         assert name in result.stdout
     assert "0 failed" in " ".join(result.stdout.split())
     page = (folder / "out.html").read_text()
@@ -190,7 +201,7 @@ def test_an_expected_failure_without_check_or_reason_is_said(dpkit, honest, opti
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("few_checks")
+@pytest.mark.usefixtures("one_check")
 def test_thorough_says_beforehand_how_long_it_will_take(dpkit, honest, monkeypatch):
     assert trial_for("scorer", thorough=True).effort == kit.THOROUGH == 10
     monkeypatch.setattr(kit, "THOROUGH", 1)  # which takes a tenth of the time

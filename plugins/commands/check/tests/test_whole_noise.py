@@ -4,13 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from dpkit_check.chances import (
-    NotProbed,
-    chance_of_the_last,
-    coined_chances,
-    law_of_one_of_many,
-    whole_chances,
-)
+from dpkit_check.chances import NotProbed, coined_chances, law_of_one_of_many, scan_of, whole_chances
 
 
 def chances_of(scale, ahead, reach=60):
@@ -63,30 +57,55 @@ def test_the_sum_of_two_exponential_numbers_is_not_their_difference():
         coined_chances(picked, 5)
 
 
-def scanned(scores, factor):
+@pytest.mark.parametrize(
+    ("asked", "filled"), [(False, False), (False, True), (True, True), (True, False)], ids=str
+)
+@pytest.mark.parametrize("picks", [1, 2])
+def test_the_first_above_a_noisy_threshold_have_the_chance_of_many_runs(picks, asked, filled):
+    scores = np.array([0.5, 0.5, 0.5, 0.5, 0.0, 0.0])[: 4 + picks]
+    size = scores.size
+
     def picked(script):
-        threshold, *noise = script.give("exponential", 1, 6) - script.give("exponential", 1, 6)
-        above = np.flatnonzero(scores + factor * np.array(noise) > 2 * threshold)
-        return int(above[0]) if above.size else 0
+        order = script.order(np.arange(size))
+        line, rest = (order if secret else np.arange(size) for secret in (asked, filled))
+        noise = script.give("laplace", 1, 1 + size)
+        found = line[scores[line] + 3 * noise[1:] > 2 * noise[0]][:picks]
+        return (*found, *rest[~np.isin(rest, found)][: picks - found.size])
 
-    return picked
+    rng, runs = np.random.default_rng(0), 100_000
+    public, secret = np.arange(size), rng.permuted(np.tile(np.arange(size), (runs, 1)), axis=1)
+    noise = rng.laplace(size=(runs, 1 + size))
+    above = scores + 3 * noise[:, 1:] > 2 * noise[:, :1]
+    turn = np.where(above, secret if asked else public, size + (secret if filled else public))
+    often = np.mean(turn[:, 4:].max(axis=1) < turn[:, :4].min(axis=1))
+    scan = scan_of(picked, size, picks)
+    assert scan.chance == pytest.approx(often, abs=4 * math.sqrt(often / runs))
+    assert (scan.asked, scan.filled) == (asked, filled)
 
 
-def test_the_first_above_a_noisy_threshold_has_the_chance_of_many_runs():
+def test_noise_may_be_drawn_until_enough_are_found():
     scores = np.array([1.0, 1.0, 1.0, 1.0, 0.0])
+
+    def picked(script):
+        threshold = 2 * script.give("laplace", 1, 1)[0]
+        for place, score in enumerate(scores):
+            if score + 4 * script.give("laplace", 1, ()) > threshold:
+                return (place,)
+        return (0,)
+
     noise = np.random.default_rng(0).laplace(size=(400_000, 6))
     above = scores + 4 * noise[:, 1:] > 2 * noise[:, :1]
     often = np.mean(above[:, 4] & ~above[:, :4].any(axis=1))
-    assert chance_of_the_last(scanned(scores, 4), 5) == pytest.approx(often, abs=4 * math.sqrt(often / 4e5))
+    assert scan_of(picked, 5, 1).chance == pytest.approx(often, abs=4 * math.sqrt(often / 4e5))
 
 
 def test_the_best_above_a_noisy_threshold_is_not_the_first():
     def picked(script):
         threshold, *noise = script.give("exponential", 1, 6) - script.give("exponential", 1, 6)
-        return int(np.argmax(noise)) if max(noise) > 2 * threshold else 0
+        return (int(np.argmax(noise)) if max(noise) > 2 * threshold else 0,)
 
     with pytest.raises(NotProbed):
-        chance_of_the_last(picked, 5)
+        scan_of(picked, 5, 1)
 
 
 def test_one_of_many_whole_numbers_decides_by_its_tail():

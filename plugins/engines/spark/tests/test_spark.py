@@ -45,11 +45,8 @@ def folder(tmp_path_factory):
     return where
 
 
-CASES = {
-    "mean": {},
-    "boosted_trees": {"trees": 2},
-    "sgbdt": {"rounds": 2},
-}
+# That every regressor has one release wherever the records are is shown with those of other engines.
+CASES = {"mean": {}, "boosted_trees": {"trees": 1}}
 
 
 def model(plan, data):

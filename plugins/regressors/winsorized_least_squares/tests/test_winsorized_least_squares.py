@@ -377,7 +377,8 @@ def projection(model, X, y):
     """Return slopes and level of the line that intervals are about, over a population."""
     z = np.clip((X - list(model.centers)) / list(model.widths), -1, 1)
     z *= np.minimum(1, model.radius / np.sqrt(np.square(z).sum(axis=1, keepdims=True)))
-    line = np.linalg.lstsq(np.column_stack([np.ones(len(z)), z]), np.clip(y, *model.bounds))[0]
+    rows = np.column_stack([np.ones(len(z)), z])
+    line = np.linalg.solve(rows.T @ rows, rows.T @ np.clip(y, *model.bounds))
     slopes = line[1:] / list(model.widths)
     return np.append(slopes, line[0] - slopes @ list(model.centers))
 
@@ -390,7 +391,7 @@ def test_intervals_of_releases_hold_the_projection_that_they_are_about():
 
     schema = Schema.numeric(["a", "b"], target="y")
     plan = compose(regressor="winsorized_least_squares").plan(schema, Budget(1.0, 1e-6))
-    population, held = table(200_000, np.random.default_rng(0)), []
+    population, held = table(100_000, np.random.default_rng(0)), []
     for run in range(50):
         data = Dataset.from_arrays(*table(10_000, np.random.default_rng(1 + run)), schema)
         release = plan.run(data, randomness=Randomness.from_seed(run))
@@ -400,25 +401,23 @@ def test_intervals_of_releases_hold_the_projection_that_they_are_about():
 
 
 @pytest.mark.slow
-def test_robust_intervals_hold_where_residuals_spread_with_a_feature_and_others_do_not():
+def test_robust_intervals_hold_where_residuals_spread_with_a_feature():
     def table(n, rng):
         X = rng.uniform(size=(n, 2))
         return X, X @ [2.0, 1.0] + rng.normal(0, 1, n) * (0.2 + 2 * X[:, 0] ** 2)
 
     schema = Schema.numeric("ab", "y", bounds={"a": (0, 1), "b": (0, 1), "y": (-8, 12)})
-    population, held = table(200_000, np.random.default_rng(0)), {}
-    for intervals in ("equal", "robust"):
-        part = WinsorizedLeastSquaresRegressor(intervals=intervals)
-        plan = compose(regressor=part).plan(schema, Budget(10.0, 1e-6))
-        found = []
-        for run in range(60):
-            data = Dataset.from_arrays(*table(10_000, np.random.default_rng(1 + run)), schema)
-            release = plan.run(data, randomness=Randomness.from_seed(run))
-            bounds, truth = release.intervals().bounds, projection(release.model, *population)
-            found.append((bounds[:, 0] <= truth) & (truth <= bounds[:, 1]))
-        held[intervals] = np.mean(found, axis=0)
-    assert held["robust"].min() >= 0.87  # 60 runs; docs/results/intervals.md has 1 000 of each table
-    assert 0.91 <= held["robust"].mean() <= 0.99
+    plan = compose(regressor=WinsorizedLeastSquaresRegressor(intervals="robust")).plan(
+        schema, Budget(10.0, 1e-6)
+    )
+    population, held = table(100_000, np.random.default_rng(0)), []
+    for run in range(60):
+        data = Dataset.from_arrays(*table(10_000, np.random.default_rng(1 + run)), schema)
+        release = plan.run(data, randomness=Randomness.from_seed(run))
+        bounds, truth = release.intervals().bounds, projection(release.model, *population)
+        held.append((bounds[:, 0] <= truth) & (truth <= bounds[:, 1]))
+    assert np.mean(held, axis=0).min() >= 0.87  # 60 runs; docs/results/intervals.md has 1 000 of each table
+    assert 0.91 <= np.mean(held) <= 0.99
 
 
 @RELATIONS
@@ -473,7 +472,7 @@ def test_intervals_hold_the_projection_beside_refits():
     names = "abcde"
     schema = Schema.numeric(names, target="y", bounds={**dict.fromkeys(names, (-4.0, 4.0)), "y": (-16, 16)})
     plan = compose(regressor="winsorized_least_squares").plan(schema, Budget(1.0, 1e-6))
-    population, held, near = table(200_000, np.random.default_rng(0)), [], []
+    population, held, near = table(100_000, np.random.default_rng(0)), [], []
     for run in range(40):
         data = Dataset.from_arrays(*table(10_000, np.random.default_rng(1 + run)), schema)
         release = plan.run(data, randomness=Randomness.from_seed(run))

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import attrs
 import numpy as np
@@ -42,8 +43,8 @@ from dpkit_check.chances import (
     OneDraw,
     OneNumber,
     OneTest,
+    Scan,
     Script,
-    chance_of_the_last,
     chances,
     coined_chances,
     largest_ratio,
@@ -51,11 +52,12 @@ from dpkit_check.chances import (
     law_of_number,
     law_of_test,
     range_of_losses,
+    scan_of,
     slope_of_draws,
     whole_chances,
 )
 from dpkit_check.instrument import Answers
-from dpkit_check.laws import hockey_stick, max_log_ratio
+from dpkit_check.laws import Law, hockey_stick, max_log_ratio
 from dpkit_check.reference import ReferenceAccountant
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
 from dpkit_core.arrays import Vector
@@ -108,8 +110,11 @@ JOINT_TRIES = 16
 # Candidates, of whom a coin may let any one be picked, a budget, and by how many ranges the last is ahead.
 COINED, COINED_BUDGET = 400, Budget(1.0, 1e-6)
 _ALONG = tuple(i / 4 for i in range(-4, 13))
-# Candidates of whom the first above a threshold is picked; scores of all but the last, and its own.
-SCANNED, _ABOVE = 60, ((1.0, 0.0), (1.0, -4.0), (0.5, -0.5))
+# Candidates of whom the first above a threshold are picked, how many, and how far, in scales of their noise,
+# the last and all others have to rise to be above it.
+SCANNED, _FIRST, _LEVELS = 60, (1, 5), (-4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0, 6.0, 9.0)
+# Chances below are not compared: what noise beyond 45 scales adds is left out.
+_SEEN = 1e-12
 # Candidates of which one may have to win several draws.
 MANY = 120
 # Features and picks of which all lists are compared, and the sensitivity: monotone scores, and others.
@@ -384,30 +389,52 @@ def _coined_apart(make: Factory[TopKSelector]) -> Iterator[float]:
 
 
 def _thresholds_apart(make: Factory[TopKSelector]) -> Iterator[float]:
-    """Yield which share of its epsilon the chance uses of being the first of many above a noisy threshold."""
-    case = claimed_selection(make, SCANNED, (1,), (1.0, 2.0), budget=COINED_BUDGET)
-    epsilon = None if case is None else _pure_epsilon(case.plan.events)
-    if case is None or epsilon is None:
-        return
+    """Yield which share of its claim the chance uses of being the first of many above a noisy threshold.
 
-    def picked(values: Vector, script: Coined) -> int:
-        return case.selected([values], Chosen(script))[0]
+    The law is measured among equal scores; where it says that neighbors differ most, it is measured again.
+    """
+    for k, moves in itertools.product(_FIRST, ((1.0, 2.0), (1.0, 1.0))):
+        case = claimed_selection(make, SCANNED, (k,), moves, budget=COINED_BUDGET)
+        if case is None:
+            continue
+        last = np.arange(SCANNED) >= SCANNED - k
+        changes = np.where(last, moves[0], moves[0] - moves[1])
 
-    for others, last in _ABOVE:
-        values = np.append(np.full(case.features - 1, others), last)
-        moved = values + np.where(np.arange(case.features) < case.features - 1, -1.0, 1.0)
+        def measured(values: Vector, case: SelectorCase = case, k: int = k) -> Scan:
+            return scan_of(lambda script: case.selected([values], Chosen(script)), SCANNED, k)
+
         try:
-            p, q = (chance_of_the_last(partial(picked, each), case.features) for each in (values, moved))
+            level, raised = (measured(np.full(SCANNED, score)) for score in (0.0, 1.0))
+            rate = level.last - raised.last
+            if rate <= PRECISION:
+                return
+            found = {
+                pair: max_log_ratio(*(_of_the_last(scan) for scan in _moved(level, pair, rate, moves)))
+                for pair in itertools.product(_LEVELS, repeat=2)
+            }
+            ahead, behind = max(found, key=lambda pair: found[pair])
+            first = np.where(last, level.last - ahead, level.others - behind) / rate
+            pair = [first], [first + changes]
+            one, other = (_of_the_last(measured(values)) for (values,) in pair)
         except NotProbed:
             return
-        ratio = largest_ratio([((p, 1 - p), (q, 1 - q))])
-        require(
-            ratio <= epsilon * (1 + 1e-3) + 2e-3,
-            f"of {case.features} candidates, the last is the first above a noisy threshold with probability "
-            f"{p:.6g} if its score is {last:g} and all others {others:g}, and {q:.6g} if it rises and they "
-            f"fall by 1: a loss of {ratio:.4g}; its event allows {epsilon:.4g} ({case.name})",
+        yield _laws_apart(
+            case, pair, one, other, f"the last {k}, of {SCANNED} the first above a noisy threshold,"
         )
-        yield ratio / epsilon
+
+
+def _moved(scan: Scan, levels: tuple[float, float], rate: float, moves: tuple[float, float]) -> list[Scan]:
+    """Return the law where the last and all others have such levels, and where scores move from there."""
+    last, others = levels
+    linf, spread = moves
+    return [
+        attrs.evolve(scan, last=last, others=others),
+        attrs.evolve(scan, last=last - rate * linf, others=others + rate * (spread - linf)),
+    ]
+
+
+def _of_the_last(scan: Scan) -> dict[bool, float]:
+    return {True: max(scan.chance, _SEEN)}
 
 
 def _divergences_apart(case: SelectorCase) -> Iterator[float]:
@@ -669,20 +696,25 @@ def lists_apart(case: SelectorCase, pair: Pair) -> float:
         return case.selected(values, Chosen(script))
 
     one, other = (law_of_lists(partial(picked, values), case.features) for values in pair)
+    return _laws_apart(case, pair, one, other, f"a list of {number_of(case.picks[0], 'pick')}")
+
+
+def _laws_apart(case: SelectorCase, pair: Pair, one: Law[Any], other: Law[Any], picks: str) -> float:
+    """Return the share of a claim that the chances of some outcomes reach; fail if above 1."""
     budget, epsilon = case.request.budget, _pure_epsilon([*expand(case.plan.events)])
     if epsilon is None:
         delta = hockey_stick(one, other, budget.epsilon + LIST_PRECISION)
         if not delta <= budget.delta * (1 + 1e-6) + 1e-12:
             raise CheckFailed(
-                f"the exact laws of the picks have delta {delta:.4g} at epsilon {budget.epsilon:g}; the "
+                f"the exact chances of {picks} have delta {delta:.4g} at epsilon {budget.epsilon:g}; the "
                 f"budget allows {budget.delta:g}, between {case.beside(pair)} ({case.name})"
             )
         return min(1.0, delta / budget.delta) if budget.delta else 0.0
     ratio = max_log_ratio(one, other)
     if not ratio <= epsilon * (1 + 1e-3) + 2 * LIST_PRECISION:
         raise CheckFailed(
-            f"the log probabilities of a list of {number_of(case.picks[0], 'pick')} differ by {ratio:.4g}; "
-            f"the events allow {epsilon:.4g}, between {case.beside(pair)} ({case.name})"
+            f"the log probabilities of {picks} differ by {ratio:.4g}; the events allow {epsilon:.4g}, "
+            f"between {case.beside(pair)} ({case.name})"
         )
     return ratio / epsilon
 
