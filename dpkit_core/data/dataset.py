@@ -390,6 +390,10 @@ class Dataset:
     def sum(self, what: Sum[Block], /) -> Integers:
         """Return the total over all records, exactly."""
         blocks = self._blocks(what.records_at_once(len(self.features)))
+        if what.in_place:
+            most = what.most_records
+            starts = range(0, self.records, most)
+            blocks = (Block(self.X[at : at + most], self.y[at : at + most]) for at in starts)
         return total(what, self.records, shares(what.of, blocks))
 
     def keep(self, make: Callable[[Block], State], /) -> Kept[State]:

@@ -20,9 +20,10 @@ neighboring tables differ by one g(r) (or g(r) - g(r')) exactly: a sensitivity t
 total as computed, with nothing added for rounding.
 
 That g depends on r alone is up to the part: arithmetic entry by entry does, and so do sums along the rows of
-a matrix that lies in memory row by row, as ``Block.X`` does; a product of matrices that are not whole numbers
-does not, because its terms are added in an order that depends on the shape of the block. Numbers become whole
-by truncation to a public grid, as ``dpkit_core.mechanisms.moments`` does it.
+a matrix that lies in memory row by row, as ``Block.X`` does unless a sum is ``in_place``; a product of
+matrices that are not whole numbers does not, because its terms are added in an order that depends on the
+shape of the block. Numbers become whole by truncation to a public grid, as ``dpkit_core.mechanisms.moments``
+does it.
 """
 
 from __future__ import annotations
@@ -55,7 +56,10 @@ STRIP = 64
 
 @attrs.frozen(eq=False)
 class Block:
-    """Some records: features ``X`` (m x d), which lie row by row in memory, and the target ``y`` (m)."""
+    """Some records: features ``X`` (m x d), which lie row by row in memory, and the target ``y`` (m).
+
+    For a ``Sum`` that is ``in_place``, ``X`` may lie in any way.
+    """
 
     X: Matrix
     y: Vector
@@ -120,6 +124,9 @@ class Sum(Generic[State]):
     of_sparse
         The same for records held sparsely, where zeros can be skipped. Without it, sparse records are made
         dense a block at a time.
+    in_place
+        Whether ``of`` works entry by entry and in little memory, however many the records: then it gets all
+        of a matrix at once, as it lies in memory, and nothing is copied.
 
     Examples
     --------
@@ -136,6 +143,7 @@ class Sum(Generic[State]):
         validator=[attrs.validators.instance_of(int), attrs.validators.ge(1), attrs.validators.le(EXACT)]
     )
     of_sparse: Callable[[SparseBlock], Integers] | None = None
+    in_place: bool = False
 
     @property
     def most_records(self) -> int:

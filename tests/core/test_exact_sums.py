@@ -267,6 +267,23 @@ def test_floating_point_sums_would_depend_on_the_order():
     assert y.sum() != y[np.argsort(y)].sum() or math.fsum(y) != y.sum()
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_sum_in_place_gets_the_matrix_itself_a_block_as_long_as_sums_are_exact(order):
+    X, y = table(n=40)
+    data = Dataset.from_arrays(np.asarray(X, order=order), y, SCHEMA)
+    seen = []
+
+    def signs(block):
+        seen.append(block.X)
+        return np.sign(block.X).sum(axis=0)
+
+    expected = np.sign(X).sum(axis=0).tolist()
+    assert data.sum(Sum(signs, (D,), bound=1, in_place=True)).tolist() == expected
+    assert data.sum(Sum(signs, (D,), bound=2**49, in_place=True)).tolist() == expected
+    assert [len(block) for block in seen] == [40, 16, 16, 8]
+    assert all(np.shares_memory(block, data.X) for block in seen)
+
+
 def test_a_block_lies_row_by_row_in_memory():
     for data in forms(*table()):
 

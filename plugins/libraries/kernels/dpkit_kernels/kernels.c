@@ -11,7 +11,7 @@
 #endif
 
 /* Raised with every change of a signature or a meaning, here and in __init__.py. */
-#define ABI 5
+#define ABI 6
 
 #if defined(_WIN32)
 #define EXPORT __declspec(dllexport)
@@ -532,6 +532,47 @@ static INLINE void along_by(int64_t n, int64_t columns, int64_t row, int64_t col
     }
 }
 
+/* The sum of each column times a target, values within windows as whole steps: the nearest to what is left of a value
+ * without the center, times a scale, and at most `most`. Products and sums are whole numbers below 2^53, so that
+ * their order makes no difference. */
+static INLINE double in_steps(double value, double center, double scale, double most) {
+    double steps = (value - center) * scale;
+    steps = steps < -most ? -most : steps;
+    steps = steps > most ? most : steps;
+    return steps + 0x1.8p52 - 0x1.8p52; /* to even, like rint, which only some processors have */
+}
+
+static INLINE void in_windows_by(int64_t n, int64_t columns, int64_t row, int64_t column, const double *values,
+                                 const double *centers, const double *scales, double most, const double *target,
+                                 double *sums) {
+    enum { SIZE = 256 };
+    for (int64_t j = 0; j < columns; j++) sums[j] = 0;
+    if (row < column) { /* column by column */
+        for (int64_t j = 0; j < columns; j++) {
+            double center = centers[j], scale = scales[j], parts[SIZE] = {0};
+            for (int64_t first = 0; first < n; first += SIZE) {
+                int size = n - first < SIZE ? (int)(n - first) : SIZE;
+                const double *from = values + first * row + j * column, *by = target + first;
+                if (row == 1)
+                    for (int i = 0; i < size; i++) parts[i] += in_steps(from[i], center, scale, most) * by[i];
+                else
+                    for (int i = 0; i < size; i++) parts[i] += in_steps(from[i * row], center, scale, most) * by[i];
+            }
+            for (int i = 0; i < SIZE; i++) sums[j] += parts[i];
+        }
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const double *from = values + i * row;
+        double by = target[i];
+        if (column == 1)
+            for (int64_t j = 0; j < columns; j++) sums[j] += in_steps(from[j], centers[j], scales[j], most) * by;
+        else
+            for (int64_t j = 0; j < columns; j++)
+                sums[j] += in_steps(from[j * column], centers[j], scales[j], most) * by;
+    }
+}
+
 /* The gradient of a line: the sum of rows times clipped residuals, by columns whose entries are `stride` apart.
  *
  * All products and sums are whole numbers below 2^53, so that their order makes no difference; a residual is
@@ -938,3 +979,7 @@ CHOOSE(along,
        (int64_t n, int64_t columns, int64_t row, int64_t column, const double *values, const double *weights,
         double *sums),
        (n, columns, row, column, values, weights, sums))
+CHOOSE(in_windows,
+       (int64_t n, int64_t columns, int64_t row, int64_t column, const double *values, const double *centers,
+        const double *scales, double most, const double *target, double *sums),
+       (n, columns, row, column, values, centers, scales, most, target, sums))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dpkit_core.errors import InvalidOption
 
 #: Of ``kernels.c``.
-ABI = 5
+ABI = 6
 
 
 def found(folder: Path, wish: str) -> tuple[ctypes.CDLL | None, str]:
@@ -77,6 +77,7 @@ SIGNATURES = {
     "dpkit_cells": "iipipipppp",
     "dpkit_scaled": "iiiipppffip",
     "dpkit_along": "iiiippp",
+    "dpkit_in_windows": "iiiipppfpp",
 }
 _TYPES = {"i": ctypes.c_int64, "f": ctypes.c_double, "p": ctypes.c_void_p}
 

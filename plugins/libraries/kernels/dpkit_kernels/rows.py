@@ -1,4 +1,4 @@
-"""Rows between fences, and sums along them."""
+"""Rows between fences, and sums along them and across."""
 
 from __future__ import annotations
 
@@ -47,4 +47,18 @@ def along(X: Floats, weights: Floats) -> Floats:
     X, (row, column) = stepped(X)
     sums = np.empty(records)
     call("dpkit_along", records, columns, row, column, X, np.ascontiguousarray(weights, np.float64), sums)
+    return sums
+
+
+def products(X: Floats, centers: Floats, scales: Floats, most: float, target: Floats) -> Floats:
+    """Return, for each column, the sum of products with ``target`` of whole steps, ``most`` at most.
+
+    A step is what ``scales`` has of a value without its center, to the nearest. Exact where sums are below
+    2^53.
+    """
+    records, columns = X.shape
+    X, (row, column) = stepped(np.asarray(X, np.float64))
+    sums = np.empty(columns)
+    middles, factors, by = (np.ascontiguousarray(each, np.float64) for each in (centers, scales, target))
+    call("dpkit_in_windows", records, columns, row, column, X, middles, factors, most, by, sums)
     return sums

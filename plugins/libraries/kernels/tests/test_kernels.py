@@ -232,6 +232,7 @@ def placed(X):
     [
         scaled,
         lambda X: rows.along(X, np.array([1.0, -2.0])),
+        lambda X: rows.products(X, np.zeros(2), np.full(2, 9.0), 8.0, np.arange(20.0)),
         lambda X: trees.code(X, [np.array([-1.0, 0.0])] * 2),
         lambda X: counts.cells(X[:, 1], np.array([-1.0, 0.0])),
         lambda X: concordance.contents(X, X[:, 1], [1, 0]),

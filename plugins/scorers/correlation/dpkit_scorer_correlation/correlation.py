@@ -229,7 +229,8 @@ def _summed(data: AnyDataset, features: Windows, target: Windows) -> Vector:
     """Return the sum of u v for each feature."""
     dense = functools.partial(_dense, features=features, target=target)
     sparse = functools.partial(_sparse, features=features, target=target)
-    sums = data.sum(Sum(dense, (len(data.features),), bound=LARGEST_PRODUCT, of_sparse=sparse))
+    what = Sum[Block](dense, (len(data.features),), bound=LARGEST_PRODUCT, of_sparse=sparse, in_place=True)
+    sums = data.sum(what)
     # Above 2^53 a float64 might be rounded; clamping moves no two numbers further apart.
     within: Vector = np.clip(sums, -EXACT, EXACT).astype(np.float64)
     return within / STEPS**2

@@ -13,8 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import dpkit_kernels
 import numpy as np
 import numpy.typing as npt
+from dpkit_kernels import rows as kernels
 
 from dpkit_core import Matrix, Vector
 
@@ -52,11 +54,16 @@ class Windows:
         """Return the windows of these columns."""
         return Windows(self.centers[columns], self.widths[columns])
 
+    @property
+    def scales(self) -> Vector:
+        """Steps per unit of each column."""
+        return STEPS / np.maximum(self.widths, _LEAST_WIDTH)
+
     def into(self, out: Matrix, values: Matrix | Vector) -> Matrix:
         """Write ``values``, whose last axis is the columns, into ``out`` as steps, and return it."""
         with np.errstate(over="ignore"):  # values that overflow are outside the window
             np.subtract(values, self.centers, out=out)
-            np.multiply(out, STEPS / np.maximum(self.widths, _LEAST_WIDTH), out=out)
+            np.multiply(out, self.scales, out=out)
         np.clip(out, -STEPS, STEPS, out=out)
         return np.rint(out, out=out)
 
@@ -66,11 +73,19 @@ class Windows:
 
 
 def dense_products(X: Matrix, windows: Windows, target: Vector) -> Vector:
-    """Return, for each column of ``X`` in steps, the sum of products with ``target``, tile by tile."""
+    """Return, for each column of ``X`` in steps, the sum of products with ``target``."""
+    if dpkit_kernels.COMPILED:
+        return kernels.products(X, windows.centers, windows.scales, STEPS, target)
+    return _products_in_numpy(X, windows, target)
+
+
+def _products_in_numpy(X: Matrix, windows: Windows, target: Vector) -> Vector:
+    # Tile by tile, of few rows or few columns, as ``X`` lies in memory.
     records, features = X.shape
-    columns = min(features, TILE)
-    rows = max(1, TILE // columns)
-    tile = np.empty((rows, columns))
+    by_columns = X.strides[0] < X.strides[1]
+    rows = max(1, min(records, TILE) if by_columns else TILE // features)
+    columns = min(features, TILE // rows)
+    tile = np.empty((rows, columns), order="F" if by_columns else "C")
     sums = np.zeros(features)
     for left in range(0, features, columns):
         across = slice(left, min(left + columns, features))

@@ -5,6 +5,7 @@ import tracemalloc
 from fractions import Fraction
 from pathlib import Path
 
+import dpkit_kernels
 import numpy as np
 import pytest
 from dpkit_check import ReferenceAccountant, StageMeter, attack_sensitivity
@@ -34,6 +35,7 @@ from dpkit_core.privacy.events import ExponentialMechanism, NonPrivate
 
 AR = Neighboring.ADD_OR_REMOVE_ONE
 RO = Neighboring.REPLACE_ONE
+needs_kernels = pytest.mark.skipif(not dpkit_kernels.COMPILED, reason="no kernels were compiled")
 
 OPTIONS = [
     pytest.param({"clip": 1.0}, id="clip 1"),
@@ -167,7 +169,9 @@ def wide(n=300, d=40, seed=0):
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-def test_all_forms_of_data_have_the_same_scores_bit_for_bit(options, monkeypatch):
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=needs_kernels)])
+def test_all_forms_of_data_have_the_same_scores_bit_for_bit(options, compiled, monkeypatch):
+    monkeypatch.setattr(dpkit_kernels, "COMPILED", compiled)
     monkeypatch.setattr(windows, "TILE", 64)  # several tiles in both directions, the last ones partly filled
     monkeypatch.setattr(sums, "BLOCK", 1000)
     X, y, schema = wide()
@@ -182,6 +186,35 @@ def test_all_forms_of_data_have_the_same_scores_bit_for_bit(options, monkeypatch
         StreamedDataset.from_blocks(lambda: iter(blocks), schema),
     ]
     assert [scores(data, **options).tolist() for data in forms] == [expected] * len(forms)
+
+
+@needs_kernels
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (1, 300), (300, 1), (255, 3), (257, 50), (1025, 7)])
+def test_kernels_and_numpy_sum_the_same_products(n, d, monkeypatch):
+    monkeypatch.setattr(windows, "TILE", 1000)
+    rng = np.random.default_rng([n, d])
+    found = windows.Windows(rng.normal(size=d), rng.choice([0.0, 5e-324, 1e-3, 1.0, 1e300], d))
+    X = found.centers + rng.normal(size=(n, d)) * np.maximum(found.widths, 1e-3)
+    halves = found.centers + (rng.integers(-9000, 9000, (n, d)) + 0.5) / windows.STEPS * found.widths
+    X = np.where(rng.random((n, d)) < 0.3, halves, X)
+    extremes = rng.choice([0.0, -0.0, 1e308, -1e308, np.inf, -np.inf, 5e-324], (n, d))
+    X = np.where(rng.random((n, d)) < 0.1, extremes, X)
+    target = rng.integers(-4096, 4097, n).astype(np.float64)
+    twice = np.repeat(np.repeat(X, 2, axis=0), 3, axis=1)
+    for values in (
+        X,
+        np.asfortranarray(X),
+        twice[::2, ::3],
+        np.asfortranarray(twice)[::2, ::3],
+        X[::-1, ::-1],
+    ):
+        by_kernels = windows.dense_products(values, found, target)
+        assert by_kernels.tolist() == windows._products_in_numpy(values, found, target).tolist()
+    small = np.rint(X).clip(-9, 9)
+    for values in (small.astype(np.float32), small.astype(np.int64)):
+        assert windows.dense_products(values, found, target).tolist() == (
+            windows.dense_products(values.astype(np.float64), found, target).tolist()
+        )
 
 
 def test_all_forms_have_the_same_published_scores_up_to_rounding_of_the_mean():

@@ -12,6 +12,7 @@ import numpy as np
 from dpkit_core import (
     Meter,
     Round,
+    Sampler,
     Scores,
     SelectionRequest,
     Sensitivity,
@@ -146,24 +147,20 @@ class OneshotLaplaceSelector:
         settings = plan.settings_as(OneshotLaplaceSettings)
         event = _event(settings.shift, scores.round, stepwise=settings.stepwise)
         grid = _grid(scores.round.sensitivity, settings.shift)
+        candidates = np.flatnonzero(scores.candidates)
         with meter.custom(event, proof=self.proof, arithmetic=ARITHMETIC) as sampler:
-            # In random order, a stable sort breaks ties at random.
-            candidates = sampler.permutation(np.flatnonzero(scores.candidates))
-            noise = sampler.discrete_laplace(grid.scale, candidates.size)
-        noisy = grid.snap(scores.values[candidates]) + noise
-        # kit: unreachable, every round that is planned has a number of picks
-        return tuple(candidates[_largest(noisy, scores.round.picks or 0)].tolist())
+            noisy = grid.snap(scores.values[candidates])
+            noisy += sampler.discrete_laplace(grid.scale, candidates.size)
+            # kit: unreachable, every round that is planned has a number of picks
+            best = _largest(noisy, scores.round.picks or 0, sampler)
+        return tuple(candidates[best].tolist())
 
 
-def _largest(values: Integers, k: int) -> Integers:
-    """Return the places of the k largest values, best first, the earlier of equal ones first.
-
-    >>> _largest(np.array([3, 5, 5, 1, 3]), 3).tolist()
-    [1, 2, 0]
-    """
+def _largest(values: Integers, k: int, sampler: Sampler) -> Integers:
+    """Return the places of the k largest values, best first, equal ones in random order."""
     threshold = np.partition(values, values.size - k)[values.size - k]
-    # All that equal the threshold take part, so that their order alone decides among them.
-    reaching = np.flatnonzero(values >= threshold)
+    # All that equal the threshold take part, and a stable sort keeps the random order of equal ones.
+    reaching = sampler.permutation(np.flatnonzero(values >= threshold))
     return reaching[np.argsort(-values[reaching], kind="stable")[:k]]
 
 
