@@ -211,9 +211,9 @@ def test_kernels_and_numpy_sum_the_same_products(n, d, monkeypatch):
         by_kernels = windows.dense_products(values, found, target)
         assert by_kernels.tolist() == windows._products_in_numpy(values, found, target).tolist()
     small = np.rint(X).clip(-9, 9)
-    for values in (small.astype(np.float32), small.astype(np.int64)):
-        assert windows.dense_products(values, found, target).tolist() == (
-            windows.dense_products(values.astype(np.float64), found, target).tolist()
+    for narrow in (small.astype(np.float32), small.astype(np.int64)):
+        assert windows.dense_products(narrow, found, target).tolist() == (
+            windows.dense_products(narrow.astype(np.float64), found, target).tolist()
         )
 
 
