@@ -145,6 +145,17 @@ PARTS = {
 }
 
 
+def standard_error(scores: Sequence[float]) -> float:
+    """Return that of the mean of some runs; nan of one, which does not tell."""
+    return float(np.std(scores, ddof=1) / len(scores) ** 0.5) if len(scores) > 1 else np.nan
+
+
+def shown(scores: Sequence[float]) -> str:
+    """Return mean and standard error, such as 0.850 ± 0.050."""
+    error = standard_error(scores)
+    return f"{np.mean(scores):.3f}" + ("" if np.isnan(error) else f" ± {error:.3f}")
+
+
 def drawn(part: Part, alone: list[float], found: dict[tuple[int, int], list[float]], file: Path) -> None:
     """Draw the score by the number of parties."""
     figure, axes = plt.subplots(figsize=(6, 3.4), layout="constrained")
@@ -152,7 +163,7 @@ def drawn(part: Part, alone: list[float], found: dict[tuple[int, int], list[floa
     numbers = sorted({parties for parties, _ in found})
     for label, colluders in (("shares, one colluder", SHARES), ("noise per party", ALL)):
         scores = [found[k, COLLUDERS[colluders](k)] for k in numbers]
-        means, errors = [np.mean(s) for s in scores], [np.std(s) / len(s) ** 0.5 for s in scores]
+        means, errors = [np.mean(s) for s in scores], [standard_error(s) for s in scores]
         axes.errorbar(numbers, means, errors, marker="o", capsize=3, label=label)
     axes.set(xscale="log", xlabel="parties", ylabel="R² on other diamonds", title=f"{part.name}, epsilon 1")
     axes.set_xticks(numbers, [str(number) for number in numbers])
@@ -211,11 +222,7 @@ def main() -> None:
             colluders = [COLLUDERS[name](parties) for name in part.columns]
             found = {number: fitted(parties, number) for number in dict.fromkeys(colluders)}
             scores.update({(parties, number): each for number, (each, _, _) in found.items()})
-            cells = (
-                f"{np.mean(each):.3f} ± {np.std(each) / len(each) ** 0.5:.3f}"
-                for each, _, _ in found.values()
-            )
-            told = dict(zip(found, cells, strict=True))
+            told = {number: shown(each) for number, (each, _, _) in found.items()}
             _, sent, _ = found[colluders[0]]
             seconds = np.mean([each for _, _, each in found.values()])
             yield [f"{parties}", *(told[number] for number in colluders), f"{sent:.0f}", f"{seconds:.4f}"]
