@@ -85,7 +85,7 @@ def test_sequences_have_the_law_of_the_definition(case):
     assert chi_square(select(values, k, 3.0, 2000), law(np.array(values), k, 3.0)) > FALSE_ALARM
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("k", [2, 4])
 def test_seven_scores_at_length(k):
     values = np.array([3.0, 0.5, 3.0, 1.0, 4.2, -2.0, 0.5])
