@@ -27,6 +27,15 @@ def test_a_gaussian_of_that_mu_is_paid_for_at_every_step():
     assert [_share(event, ndtr(x + 0.5), ndtr(x)) for x in (-3, 0, 2)] == pytest.approx([1, 1, 1])
 
 
+@pytest.mark.parametrize("x", [-12.0, -6.0, -3.0, 0.0, 3.0, 6.0])
+def test_noise_that_moves_far_costs_no_more_than_it_does(x):
+    # Where nearly all of it is beyond a step on both neighbors, chances are 1 to the last digit.
+    event = Gaussian(1 / 6, ADDED, sensitivity=1.0, shape=(1,))
+    assert _share(event, ndtr(x + 6.0), ndtr(x)) <= 1 + 1e-9
+    renyi = Renyi((2.0,), (36.0,), ADDED, proof="p")
+    assert _share(renyi, ndtr(x + 6.0), ndtr(x)) <= 1 + 1e-9
+
+
 def test_a_step_has_no_larger_divergence_than_all_of_the_noise():
     orders = (2.0, 8.0)
     event = Renyi(orders, [order / 8 for order in orders], ADDED, proof="p")  # of mu = 1/2

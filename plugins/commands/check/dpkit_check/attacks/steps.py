@@ -204,13 +204,14 @@ def _fit(
 
 def _share(event: Event, p: float, q: float) -> float:
     """Return which share of an event is used by something of chance p on one neighbor, and q on the other."""
+    p, q = (min(chance, 1 - _LEAST) for chance in (p, q))  # as floats, chances near 1 are 1
     if isinstance(event, Renyi):
         return max(
             math.log(p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order))
             / (order - 1)
             / most
             for order, most in zip(event.orders, event.divergences, strict=True)
-            if 0 < q < 1 and most
+            if most
         )
     known = event.pair()
     if known is None:
