@@ -341,7 +341,7 @@ class Transcript(Answers):
     @property
     def told(self) -> bool:
         """Whether all that the run released follows from answers of the meter to questions that are seen."""
-        return not (self.opaque or self.own or any(asked is None for asked in self.asked))
+        return not (self.opaque or self.own)
 
     @property
     def aside(self) -> bool:
