@@ -245,9 +245,9 @@ def _strangers_followed(trial: Trial, case: RegressorCase) -> int:
 def followed(case: RegressorCase, pair: Pair, *, seed: int, neighbors: bool = False) -> bool:
     """Return whether all that is released of two tables follows from what is seen.
 
-    False for a mechanism of the part's own, whose claim need not follow from its draws; events of batches; and,
-    for ``neighbors``, where more than one record contributes otherwise to a noisy sum. Fails where the same
-    answers give different documents or, for ``neighbors``, a draw moves further than planned.
+    False for a mechanism of the part's own, whose claim need not follow from its draws; of batches;
+    and, for ``neighbors``, where more than one record contributes otherwise to a noisy sum. Fails where the
+    same answers give different documents or, for ``neighbors``, a draw moves further than planned.
     """
     if not all(isinstance(event, _PLAIN) for planned in case.plan.events for event in walk(planned)):
         return False
