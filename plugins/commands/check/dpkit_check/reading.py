@@ -169,7 +169,7 @@ class Watch:
         self._tag = f"_dpkit_watch_{next(Watch._numbers)}"
         self._depth = 0
         self._codes: list[tuple[types.FunctionType, types.CodeType, types.CodeType]] = []
-        self._trees: list[ast.AST] = []
+        self._read_lines: list[tuple[str, frozenset[int]]] = []
         self._first: list[types.FunctionType] = []
         self._unread: list[types.FunctionType] = []
         self._lines: dict[Path, tuple[str, ...]] = {}
@@ -200,9 +200,10 @@ class Watch:
             return
         self._lines[file] = tuple(source.splitlines()) or ("",)
         rewriter = _Rewriter(self, file, source, self._tag)
+        _drop_others(tree, {_imported(function).co_qualname for function in functions})
         # The same flags as those of an import, so that code of the same source is the same.
         compiled = functools.partial(compile, filename=str(file), mode="exec", dont_inherit=True)
-        plain = _by_key(compiled(source))
+        plain = _by_key(compiled(tree))
         new = _by_key(compiled(ast.fix_missing_locations(rewriter.visit(tree))))
         read: set[tuple[str, int]] = set()
         for function in functions:
@@ -223,11 +224,7 @@ class Watch:
         core = any(_is_core(function) for function in functions)
         rewriter.keep(read, core=core)
         if not core:  # constants of the mechanisms are those of all parts
-            self._trees += [
-                node
-                for node in ast.walk(ast.parse(source))
-                if isinstance(node, ast.FunctionDef) and any(_starts(node) == line for _, line in read)
-            ]
+            self._read_lines.append((source, frozenset(line for _, line in read)))
 
     def __enter__(self) -> Self:
         if not self._depth:
@@ -394,8 +391,10 @@ class Watch:
         """Return the numbers and the words of the code watched, and of the constants that it names."""
         numbers: set[float] = set()
         words: set[str] = set()
-        for tree in self._trees:
-            _mine(tree, numbers, words)
+        for source, lines in self._read_lines:
+            for node in ast.walk(ast.parse(source)):
+                if isinstance(node, ast.FunctionDef) and _starts(node) in lines:
+                    _mine(node, numbers, words)
         for function in self._unread:
             code = _imported(function)
             for one in (code, *_codes_in(code)):
@@ -512,6 +511,17 @@ def _codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
 
 def _starts(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+
+
+def _drop_others(tree: ast.Module | ast.ClassDef, wanted: set[str], home: str = "") -> None:
+    """Empty the functions that are not wanted, and have none inside that are: most of a long file."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            _drop_others(node, wanted, f"{home}{node.name}.")
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            name = f"{home}{node.name}"
+            if not any(one == name or one.startswith(f"{name}.") for one in wanted):
+                node.body = [ast.copy_location(ast.Pass(), node.body[0])]
 
 
 def _mine(tree: ast.AST, numbers: set[float], words: set[str]) -> None:
