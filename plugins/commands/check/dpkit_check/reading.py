@@ -21,13 +21,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self
 
 import attrs
 import numpy as np
-
-Operand: TypeAlias = float | str | None
-"""A number, a text, or nothing that can be compared."""
 
 Way = Literal["block", "truth", "compare", "cap", "text"]
 
@@ -71,8 +68,10 @@ class Site:
         Whether it belongs to dpkit's own mechanisms, which the part calls.
     sides
         Those that were seen: True and False.
-    operands
+    words
         The last few that were compared before both sides were seen.
+    least, most
+        Of the numbers that were.
     """
 
     file: Path
@@ -83,7 +82,7 @@ class Site:
     owners: tuple[tuple[str, int], ...]
     core: bool = False
     sides: set[bool] = attrs.field(factory=set)
-    operands: deque[tuple[Operand, Operand]] = attrs.field(factory=lambda: deque(maxlen=6))
+    words: deque[str] = attrs.field(factory=lambda: deque(maxlen=6))
     least: float = math.inf
     most: float = -math.inf
 
@@ -92,12 +91,13 @@ class Site:
         """The sides that there are."""
         return frozenset({True} if self.way == "block" else {True, False})
 
-    def note(self, one: Any, other: Any) -> None:
+    def note(self, one: Any) -> None:
         """Keep what was compared."""
-        first = _small(one)
-        self.operands.append((first, _small(other)))
-        if isinstance(first, float | int) and not self.least <= first <= self.most:
-            self.least, self.most = min(self.least, first), max(self.most, first)
+        small = _small(one)
+        if isinstance(small, str):
+            self.words.append(small)
+        elif small is not None and not self.least <= small <= self.most:
+            self.least, self.most = min(self.least, small), max(self.most, small)
 
 
 @attrs.frozen
@@ -275,7 +275,7 @@ class Watch:
                 self._look(site, result if isinstance(result, np.ndarray) else bool(result))
             except (TypeError, ValueError):
                 return result
-        site.note(one, other)
+        site.note(one)
         return result
 
     def truth(self, number: int, value: Any) -> Any:
@@ -300,7 +300,7 @@ class Watch:
             return result
         if isinstance(changed, bool) or changed.dtype == np.bool_:
             self._look(site, changed)
-            site.note(args[0], args[1])
+            site.note(args[0])
         return result
 
     def text(self, number: int, owner: Any, name: str, argument: Any) -> Any:
@@ -308,7 +308,7 @@ class Watch:
         result = getattr(owner, name)(argument)
         site = self.sites[number]
         self._see(site, bool(result))
-        site.note(owner, argument)
+        site.note(owner)
         return result
 
     @property
@@ -321,7 +321,7 @@ class Watch:
         for number, (mine, its) in enumerate(zip(self.sites, other.sites, strict=True)):
             self.hits[number] |= other.hits[number]
             mine.sides |= its.sides
-            mine.operands.extend(its.operands)
+            mine.words.extend(its.words)
             mine.least, mine.most = min(mine.least, its.least), max(mine.most, its.most)
 
     def reach(self) -> Reach:
@@ -419,13 +419,14 @@ def _seen(site: Site) -> str:
     if math.isfinite(site.least):
         same = site.least == site.most
         return f"seen {site.least:g}" if same else f"seen {site.least:g} to {site.most:g}"
-    words = list(dict.fromkeys(one for one, _ in site.operands if isinstance(one, str)))
+    words = list(dict.fromkeys(site.words))
     if words:
         return "seen " + ", ".join(words[:4])
     return f"always {next(iter(site.sides))}" if len(site.sides) == 1 else ""
 
 
-def _small(value: Any) -> Operand:
+def _small(value: Any) -> float | str | None:
+    """Return a number or a text; the largest of an array; None of what cannot be compared."""
     if type(value) is float or type(value) is int:  # most are
         return value
     match value:
