@@ -134,7 +134,7 @@ def test_streams_and_samplers_draw_what_they_drew(folder):
     same(read(folder / "draws.json"), write.draws(write.commands(folder)["seed"]))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @any_folder
 def test_a_lazy_selection_among_many_is_the_same(folder):
     same(read(folder / "many.json"), write.many(write.commands(folder)["seed"]))
