@@ -191,7 +191,9 @@ class Watch:
     ) -> Iterator[tuple[types.FunctionType, str]]:
         """Keep the functions of a file with their code with hooks; yield those that cannot be, and why."""
         source = _source(str(file))
+        lines = {_imported(function).co_firstlineno for function in functions}
         try:
+            source = source and _holding(lines, source)
             tree = ast.parse(source or "")
         except SyntaxError:
             source = None
@@ -450,6 +452,28 @@ def _source(file: str) -> str | None:
         return None
 
 
+@functools.lru_cache(maxsize=64)
+def _definitions(source: str) -> list[tuple[int, int]]:
+    """Return the first and the last line of each function and class of a module."""
+    return [
+        (_starts(node), node.end_lineno or node.lineno)
+        for node in ast.parse(source).body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    ]
+
+
+def _holding(wanted: set[int], source: str) -> str:
+    """Return a module without the definitions that hold no line wanted, which take long to rewrite and compile.
+
+    What it imports stays: Python compiles calls of imported modules in another way.
+    """
+    lines = source.split("\n")
+    for first, last in _definitions(source):
+        if not any(first <= line <= last for line in wanted):
+            lines[first - 1 : last] = [""] * (last - first + 1)
+    return "\n".join(lines)
+
+
 def _key(code: types.CodeType) -> tuple[str, int]:
     return code.co_qualname, code.co_firstlineno
 
@@ -510,8 +534,8 @@ def _codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes_in(constant)
 
 
-def _starts(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+def _starts(node: ast.stmt) -> int:
+    return min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
 
 
 def _mine(tree: ast.AST, numbers: set[float], words: set[str]) -> None:
