@@ -463,7 +463,7 @@ def _definitions(source: str) -> list[tuple[int, int]]:
 
 
 def _holding(wanted: set[int], source: str) -> str:
-    """Return a module without the definitions that hold no line wanted, which take long to rewrite and compile.
+    """Return a module without definitions that hold no line wanted, which take long to rewrite and compile.
 
     What it imports stays: Python compiles calls of imported modules in another way.
     """

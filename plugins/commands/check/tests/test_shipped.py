@@ -48,9 +48,7 @@ def report_of(name):
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(
-            name, marks=pytest.mark.slow if name in IN_CI else pytest.mark.exhaustive
-        )
+        pytest.param(name, marks=pytest.mark.slow if name in IN_CI else pytest.mark.exhaustive)
         for name, _, _ in shipped()
     ],
 )
