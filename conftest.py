@@ -64,7 +64,10 @@ def pytest_collection():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Mark what follows the first parametrizations of a test marked ``first``: slow, of a slow one exhaustive."""
+    """Mark what follows the first parametrizations of a test marked ``first``.
+
+    It is slow; of a slow test, exhaustive.
+    """
     seen = Counter()
     for item in items:
         mark = item.get_closest_marker("first")
