@@ -21,13 +21,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self
 
 import attrs
 import numpy as np
-
-Operand: TypeAlias = float | str | None
-"""A number, a text, or nothing that can be compared."""
 
 Way = Literal["block", "truth", "compare", "cap", "text"]
 
@@ -71,8 +68,10 @@ class Site:
         Whether it belongs to dpkit's own mechanisms, which the part calls.
     sides
         Those that were seen: True and False.
-    operands
+    words
         The last few that were compared before both sides were seen.
+    least, most
+        Of the numbers that were.
     """
 
     file: Path
@@ -83,7 +82,7 @@ class Site:
     owners: tuple[tuple[str, int], ...]
     core: bool = False
     sides: set[bool] = attrs.field(factory=set)
-    operands: deque[tuple[Operand, Operand]] = attrs.field(factory=lambda: deque(maxlen=6))
+    words: deque[str] = attrs.field(factory=lambda: deque(maxlen=6))
     least: float = math.inf
     most: float = -math.inf
 
@@ -92,12 +91,13 @@ class Site:
         """The sides that there are."""
         return frozenset({True} if self.way == "block" else {True, False})
 
-    def note(self, one: Any, other: Any) -> None:
+    def note(self, one: Any) -> None:
         """Keep what was compared."""
-        first = _small(one)
-        self.operands.append((first, _small(other)))
-        if isinstance(first, float | int) and not self.least <= first <= self.most:
-            self.least, self.most = min(self.least, first), max(self.most, first)
+        small = _small(one)
+        if isinstance(small, str):
+            self.words.append(small)
+        elif small is not None and not self.least <= small <= self.most:
+            self.least, self.most = min(self.least, small), max(self.most, small)
 
 
 @attrs.frozen
@@ -169,7 +169,7 @@ class Watch:
         self._tag = f"_dpkit_watch_{next(Watch._numbers)}"
         self._depth = 0
         self._codes: list[tuple[types.FunctionType, types.CodeType, types.CodeType]] = []
-        self._trees: list[ast.AST] = []
+        self._read_lines: list[tuple[str, frozenset[int]]] = []
         self._first: list[types.FunctionType] = []
         self._unread: list[types.FunctionType] = []
         self._lines: dict[Path, tuple[str, ...]] = {}
@@ -202,9 +202,10 @@ class Watch:
             return
         self._lines[file] = tuple(source.splitlines()) or ("",)
         rewriter = _Rewriter(self, file, source, self._tag)
+        _drop_others(tree, {_imported(function).co_qualname for function in functions})
         # The same flags as those of an import, so that code of the same source is the same.
         compiled = functools.partial(compile, filename=str(file), mode="exec", dont_inherit=True)
-        plain = _by_key(compiled(source))
+        plain = _by_key(compiled(tree))
         new = _by_key(compiled(ast.fix_missing_locations(rewriter.visit(tree))))
         read: set[tuple[str, int]] = set()
         for function in functions:
@@ -225,11 +226,7 @@ class Watch:
         core = any(_is_core(function) for function in functions)
         rewriter.keep(read, core=core)
         if not core:  # constants of the mechanisms are those of all parts
-            self._trees += [
-                node
-                for node in ast.walk(ast.parse(source))
-                if isinstance(node, ast.FunctionDef) and any(_starts(node) == line for _, line in read)
-            ]
+            self._read_lines.append((source, frozenset(line for _, line in read)))
 
     def __enter__(self) -> Self:
         if not self._depth:
@@ -280,7 +277,7 @@ class Watch:
                 self._look(site, result if isinstance(result, np.ndarray) else bool(result))
             except (TypeError, ValueError):
                 return result
-        site.note(one, other)
+        site.note(one)
         return result
 
     def truth(self, number: int, value: Any) -> Any:
@@ -305,7 +302,7 @@ class Watch:
             return result
         if isinstance(changed, bool) or changed.dtype == np.bool_:
             self._look(site, changed)
-            site.note(args[0], args[1])
+            site.note(args[0])
         return result
 
     def text(self, number: int, owner: Any, name: str, argument: Any) -> Any:
@@ -313,7 +310,7 @@ class Watch:
         result = getattr(owner, name)(argument)
         site = self.sites[number]
         self._see(site, bool(result))
-        site.note(owner, argument)
+        site.note(owner)
         return result
 
     @property
@@ -326,7 +323,7 @@ class Watch:
         for number, (mine, its) in enumerate(zip(self.sites, other.sites, strict=True)):
             self.hits[number] |= other.hits[number]
             mine.sides |= its.sides
-            mine.operands.extend(its.operands)
+            mine.words.extend(its.words)
             mine.least, mine.most = min(mine.least, its.least), max(mine.most, its.most)
 
     def reach(self) -> Reach:
@@ -396,8 +393,10 @@ class Watch:
         """Return the numbers and the words of the code watched, and of the constants that it names."""
         numbers: set[float] = set()
         words: set[str] = set()
-        for tree in self._trees:
-            _mine(tree, numbers, words)
+        for source, lines in self._read_lines:
+            for node in ast.walk(ast.parse(source)):
+                if isinstance(node, ast.FunctionDef) and _starts(node) in lines:
+                    _mine(node, numbers, words)
         for function in self._unread:
             code = _imported(function)
             for one in (code, *_codes_in(code)):
@@ -422,13 +421,14 @@ def _seen(site: Site) -> str:
     if math.isfinite(site.least):
         same = site.least == site.most
         return f"seen {site.least:g}" if same else f"seen {site.least:g} to {site.most:g}"
-    words = list(dict.fromkeys(one for one, _ in site.operands if isinstance(one, str)))
+    words = list(dict.fromkeys(site.words))
     if words:
         return "seen " + ", ".join(words[:4])
     return f"always {next(iter(site.sides))}" if len(site.sides) == 1 else ""
 
 
-def _small(value: Any) -> Operand:
+def _small(value: Any) -> float | str | None:
+    """Return a number or a text; the largest of an array; None of what cannot be compared."""
     if type(value) is float or type(value) is int:  # most are
         return value
     match value:
@@ -536,6 +536,17 @@ def _codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
 
 def _starts(node: ast.stmt) -> int:
     return min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
+
+
+def _drop_others(tree: ast.Module | ast.ClassDef, wanted: set[str], home: str = "") -> None:
+    """Empty the functions that are not wanted, and have none inside that are: most of a long file."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            _drop_others(node, wanted, f"{home}{node.name}.")
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            name = f"{home}{node.name}"
+            if not any(one == name or one.startswith(f"{name}.") for one in wanted):
+                node.body = [ast.copy_location(ast.Pass(), node.body[0])]
 
 
 def _mine(tree: ast.AST, numbers: set[float], words: set[str]) -> None:
