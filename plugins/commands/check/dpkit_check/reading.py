@@ -202,7 +202,6 @@ class Watch:
             return
         self._lines[file] = tuple(source.splitlines()) or ("",)
         rewriter = _Rewriter(self, file, source, self._tag)
-        _drop_others(tree, {_imported(function).co_qualname for function in functions})
         # The same flags as those of an import, so that code of the same source is the same.
         compiled = functools.partial(compile, filename=str(file), mode="exec", dont_inherit=True)
         plain = _by_key(compiled(tree))
@@ -536,17 +535,6 @@ def _codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
 
 def _starts(node: ast.stmt) -> int:
     return min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
-
-
-def _drop_others(tree: ast.Module | ast.ClassDef, wanted: set[str], home: str = "") -> None:
-    """Empty the functions that are not wanted, and have none inside that are: most of a long file."""
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef):
-            _drop_others(node, wanted, f"{home}{node.name}.")
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            name = f"{home}{node.name}"
-            if not any(one == name or one.startswith(f"{name}.") for one in wanted):
-                node.body = [ast.copy_location(ast.Pass(), node.body[0])]
 
 
 def _mine(tree: ast.AST, numbers: set[float], words: set[str]) -> None:
