@@ -40,6 +40,12 @@ def test_a_page_shows_its_table(page: str, at: re.Match[str]) -> None:
     assert pages.plain([at["table"]]) == pages.plain([expected])
 
 
+def test_nothing_is_below_zero_by_its_sign_alone() -> None:
+    assert [pages.short(value) for value in (-0.001, -0.006, 0.5)] == [".00", "-.01", ".50"]
+    for path in pages.HERE.glob("tables/*.csv"):
+        assert not re.search(r"-0?\.0+(?!\d)", path.read_text(encoding="utf-8")), path.name
+
+
 #: Tables that a script writes in a way of its own, which tests of its own compare.
 WRITTEN = re.compile(r"<!-- written by [\w/.]+ -->.*?<!-- (?:its end|until here) -->", re.DOTALL)
 NUMBER = re.compile(r"[-+]?\d*\.?\d+(e[-+]?\d+)?( ?%| ± \d+)?( \([^)]*\))?")
