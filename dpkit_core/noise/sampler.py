@@ -233,7 +233,7 @@ class Sampler:
     def bernoulli_exp(self, numerator: npt.ArrayLike, denominator: npt.ArrayLike) -> Booleans:
         """Return independent coins that are true with probability exp(-numerator / denominator), exactly.
 
-        They are as ``_keeps`` says, on the lowest stair.
+        Float64 decides them where it is certain, and ``_keeps`` the others.
 
         Parameters
         ----------
@@ -257,10 +257,10 @@ class Sampler:
         return coins.reshape(numerators.shape)
 
     def _keeps(self, digits: int, gamma: Fraction, level: int = 0) -> bool:
-        """Return whether U < 2^level exp(-gamma), of at most 1, given the first 53 binary digits of a uniform U.
+        """Return whether a uniform U is below 2^level exp(-gamma), given its first 53 binary digits.
 
-        So is decided what float64 leaves undecided. There the digits bound U from below by a float u
-        with U - u < 2^-53, and the float p' that is computed for p = 2^level exp(-gamma) is off by
+        For what float64 leaves undecided. Where it decides, the digits bound U from below by a float u
+        with U - u < 2^-53, and the float p' computed for p = 2^level exp(-gamma) <= 1 is off by
 
             |p' - p| <= p (7 gamma + 8) * 2^-53 * 1.01 < 2^-44,
 

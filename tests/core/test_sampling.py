@@ -60,7 +60,7 @@ def lattice_chi_square(drawn: npt.NDArray[np.int64], weight: Callable[[int], flo
 
 
 class Script:
-    """A generator that returns what it was told, in order; words are the extensions of a coin or of a count."""
+    """A generator that returns what it was told, in order; words extend a coin or a count of heads."""
 
     def __init__(
         self,
