@@ -210,7 +210,7 @@ def test_a_suite_has_the_results_that_it_had(folder, tmp_path, monkeypatch):
     # A suite that names no accountant got this one; and its keys are those of what it names.
     facts = tomllib.loads((folder / "commands.toml").read_text(encoding="utf-8"))
     monkeypatch.setattr(choose, "PREFERRED", facts["accountant"])
-    same(read(folder / "summary.json"), write.summary(folder, tmp_path / "results"))
+    same(read(folder / "anew.json"), write.summary(folder, tmp_path / "results"))
 
 
 @pytest.mark.slow
