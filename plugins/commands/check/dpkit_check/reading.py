@@ -191,7 +191,9 @@ class Watch:
     ) -> Iterator[tuple[types.FunctionType, str]]:
         """Keep the functions of a file with their code with hooks; yield those that cannot be, and why."""
         source = _source(str(file))
+        lines = {_imported(function).co_firstlineno for function in functions}
         try:
+            source = source and _holding(lines, source)
             tree = ast.parse(source or "")
         except SyntaxError:
             source = None
@@ -200,7 +202,6 @@ class Watch:
             return
         self._lines[file] = tuple(source.splitlines()) or ("",)
         rewriter = _Rewriter(self, file, source, self._tag)
-        _drop_others(tree, {_imported(function).co_qualname for function in functions})
         # The same flags as those of an import, so that code of the same source is the same.
         compiled = functools.partial(compile, filename=str(file), mode="exec", dont_inherit=True)
         plain = _by_key(compiled(tree))
@@ -450,6 +451,28 @@ def _source(file: str) -> str | None:
         return None
 
 
+@functools.lru_cache(maxsize=64)
+def _definitions(source: str) -> list[tuple[int, int]]:
+    """Return the first and the last line of each function and class of a module."""
+    return [
+        (_starts(node), node.end_lineno or node.lineno)
+        for node in ast.parse(source).body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    ]
+
+
+def _holding(wanted: set[int], source: str) -> str:
+    """Return a module without definitions that hold no line wanted, which take long to rewrite and compile.
+
+    What it imports stays: Python compiles calls of imported modules in another way.
+    """
+    lines = source.split("\n")
+    for first, last in _definitions(source):
+        if not any(first <= line <= last for line in wanted):
+            lines[first - 1 : last] = [""] * (last - first + 1)
+    return "\n".join(lines)
+
+
 def _key(code: types.CodeType) -> tuple[str, int]:
     return code.co_qualname, code.co_firstlineno
 
@@ -510,19 +533,8 @@ def _codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes_in(constant)
 
 
-def _starts(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-
-
-def _drop_others(tree: ast.Module | ast.ClassDef, wanted: set[str], home: str = "") -> None:
-    """Empty the functions that are not wanted, and have none inside that are: most of a long file."""
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef):
-            _drop_others(node, wanted, f"{home}{node.name}.")
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            name = f"{home}{node.name}"
-            if not any(one == name or one.startswith(f"{name}.") for one in wanted):
-                node.body = [ast.copy_location(ast.Pass(), node.body[0])]
+def _starts(node: ast.stmt) -> int:
+    return min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
 
 
 def _mine(tree: ast.AST, numbers: set[float], words: set[str]) -> None:
