@@ -42,10 +42,11 @@ them: for d of length 1 with d^T (1, u) = 0 for records of one category, d^T G d
 over the others, and noise of deviation s; it is below ``SHOWN`` s. With B orthonormal (p x (p - m)) for m
 such columns, and the constant as it is, these lines are beta = B gamma, and the best has E[B^T (1, u) (t -
 (1, u)^T B gamma)] = 0, which is all that the test needs. In place of M it has Q^T M Q, for Q with the blocks
-B and 1. A category of which the matrix shows no records, by ``EMPTY`` s, cannot be told from any: the line is
-the best of those where it is as the mean of the others, whose coefficients alone add up to 0, and of its own
-nothing is said. The noise in it is as before: B^T (e - E_G B gamma) has the covariance B^T N(B gamma) B = (s^2 / 2)
-((1 + |gamma|^2) I + gamma gamma^T) = N(gamma), since B^T B = I and |B gamma| = |gamma|.
+B and 1. The noise in it is as before: B^T (e - E_G B gamma) has the covariance B^T N(B gamma) B = (s^2 / 2)
+((1 + |gamma|^2) I + gamma gamma^T) = N(gamma), since B^T B = I and |B gamma| = |gamma|. With a category of
+which the matrix shows no records, by ``EMPTY`` s, the sum of 0 would leave all others open. So the line is
+the best of those where such a category is as the mean of the others, whose coefficients alone add up to 0,
+and nothing is said of its own.
 
 *Spread.* Where the sum of (r (1, u)) (r (1, u))^T was released, with r the clipped residual of G^-1 h, it
 takes the place of sigma^2 G, as in the covariance of Eicker, Huber and White, and residuals may be of unequal

@@ -258,7 +258,7 @@ def test_of_a_category_without_records_alone_nothing_is_told(share):
     intervals = model.intervals("y", 0.95, [KINDS[1:4], KINDS[4:]])
     assert [row[0] for row in intervals.rows if row[1] == "cannot be told"] == ["kind=c"]
     assert intervals.empty == ("kind=c",)
-    told = np.delete(OF_KINDS, 3) + [0, -0.75, -0.75, 0, 0, 0.75]  # of a and b, in place of all three
+    told = np.array([2.0, 0.25, -0.25, 0.25, -0.25, 3.75])  # a and b add up to 0, in place of all three
     ends = np.delete(intervals.bounds, 3, axis=0)
     assert (np.abs(ends.mean(axis=1) - told) < 0.15).all()
     of_a, of_c = intervals.of_line(np.array([[0.5, 1, 0, 0, 1, 0], [0.5, 0, 0, 1, 1, 0]]))
