@@ -9,7 +9,7 @@ import json
 import attrs
 import pytest
 from dpkit_check import CheckFailed, checks_for, kind_of, run_checks
-from dpkit_check.attacks import digits, outcomes, samples
+from dpkit_check.attacks import digits, outcomes, persons, samples
 from dpkit_check.attacks.branches import draws_keep_the_law
 from dpkit_check.cases.regressors import served
 from dpkit_check.recipes import TABLES
@@ -186,7 +186,9 @@ def test_the_attack_finds_the_lie(row, monkeypatch):
         monkeypatch.setattr(samples, "SCREENING", ((12, 8), (60, 2)))
         monkeypatch.setattr(samples, "RUNS", 500)
         monkeypatch.setattr(digits, "RUNS", 800)
+        monkeypatch.setattr(outcomes, "SCREENING", ((16, 8), (60, 3), (160, 1)))
         monkeypatch.setattr(outcomes, "RUNS", 1500)
+        monkeypatch.setattr(persons, "AUDITED", 2400)
     report = checked(row.part, [check])
     assert not report.ok, report.statement
     if row.effort == "exhaustive":

@@ -254,6 +254,30 @@ def test_categories_that_many_records_lack_are_as_they_were():
     assert (np.diff(few.intervals("y", 0.95, [KINDS[1:4], KINDS[4:]]).bounds)[:, 0] < 0.6).all()
 
 
+@pytest.mark.parametrize("share", [0.0, 1e-4])
+def test_of_a_category_without_records_alone_nothing_is_told(share):
+    model = model_of_kinds(20_000, 10.0, np.random.default_rng(15), shares=[0.7 - share, 0.3, share])
+    intervals = model.intervals("y", 0.95, [KINDS[1:4], KINDS[4:]])
+    assert [row[0] for row in intervals.rows if row[1] == "cannot be told"] == ["kind=c"]
+    assert intervals.empty == ("kind=c",)
+    told = np.array([2.0, 0.25, -0.25, 0.25, -0.25, 3.75])  # a and b add up to 0, in place of all three
+    ends = np.delete(intervals.bounds, 3, axis=0)
+    assert (np.abs(ends.mean(axis=1) - told) < 0.15).all()
+    of_a, of_c = intervals.of_line(np.array([[0.5, 1, 0, 0, 1, 0], [0.5, 0, 0, 1, 1, 0]]))
+    assert of_a[0] < 0.5 * 2.0 + 1.0 + 0.25 + 3.0 < of_a[1] < of_a[0] + 0.5
+    assert np.isinf(of_c).all()
+    text = " ".join(intervals.sentences)
+    assert "Of 'kind=c' no records can be told from noise" in text
+    assert "leave one out" not in text
+
+
+def test_where_no_category_stands_out_nothing_of_them_is_told():
+    model = model_of_kinds(100, 2000.0, np.random.default_rng(16))
+    intervals = model.intervals("y", 0.95, [KINDS[1:4], KINDS[4:]])
+    assert not intervals.empty
+    assert not np.isfinite(intervals.bounds).any()
+
+
 @pytest.mark.parametrize("share", [0.02, 0.3])
 def test_categories_that_some_records_have_none_of_keep_what_tells_these_apart(share):
     def table(n, rng):
