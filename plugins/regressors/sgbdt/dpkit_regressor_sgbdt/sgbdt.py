@@ -503,6 +503,7 @@ class Arrived:
     def __len__(self) -> int:
         return len(self.labels)
 
+    # kit: unreachable, tables of the kit are one piece
     def __getitem__(self, part: slice, /) -> Arrived:
         return Arrived(self.codes[:, part], self.labels[part], self.scores[part], self.leaf[part])
 
