@@ -64,9 +64,9 @@ def pytest_collection():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Mark as slow what follows the first parametrizations of a test marked ``first``.
+    """Mark what follows the first parametrizations of a test marked ``first``.
 
-    What is exhaustive stays so, since ``-m slow`` would run it.
+    It is slow; of a slow test, exhaustive.
     """
     seen = Counter()
     for item in items:
@@ -75,7 +75,9 @@ def pytest_collection_modifyitems(config, items):
             test = (item.parent.nodeid, item.originalname)
             seen[test] += 1
             if seen[test] > mark.args[0]:
-                item.add_marker(pytest.mark.slow)
+                slow = item.get_closest_marker("slow")
+                rare = slow is not None and slow not in item.callspec.marks  # all are slow, not this one
+                item.add_marker(pytest.mark.exhaustive if rare else pytest.mark.slow)
     if config.getoption("once"):
         items[:] = _once(items)
 

@@ -39,7 +39,7 @@ def number(value: float | None) -> str:
         return ""
     if math.isinf(value):
         return "refused"
-    return f"{value:.2f}" if value > -10 else f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
+    return f"{value:z.2f}" if value > -10 else f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
 
 
 def medians(rows: Iterable[Row], published: Sequence[Published], names: Sequence[str], k: int) -> None:

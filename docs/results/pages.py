@@ -68,7 +68,7 @@ def r_squared(y: npt.NDArray[np.float64], predicted: npt.NDArray[np.float64]) ->
 
 def short(value: float) -> str:
     """Return a number with two digits, and no 0 before them."""
-    return f"{value:.2f}".replace("0.", ".", abs(value) < 1)
+    return f"{value:z.2f}".replace("0.", ".", abs(value) < 1)
 
 
 def markdown(head: Row, rows: Iterable[Row]) -> Iterator[str]:

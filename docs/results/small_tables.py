@@ -59,7 +59,7 @@ def cell(found: list[float]) -> str:
     refused = len(found) - len(models)
     if not models:
         return "refused"
-    shown = f"{statistics.median(models):.2f}, {min(models):.2f}"
+    shown = f"{statistics.median(models):z.2f}, {min(models):z.2f}"
     return f"{shown} ({refused} refused)" if refused else shown
 
 

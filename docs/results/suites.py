@@ -45,7 +45,7 @@ def quartiles(suite: Suite, rows: Iterable[dict[str, Any]]) -> Iterable[dict[str
             "k": "" if at.k is None else str(at.k),
             "trials": str(cell.trials),
             "metric": metric,
-            **dict(zip(("low", "median", "high"), (f"{number:.3f}" for number in numbers), strict=True)),
+            **dict(zip(("low", "median", "high"), (f"{number:z.3f}" for number in numbers), strict=True)),
         }
 
 

@@ -2,10 +2,10 @@
 
 Three families, each with its own argument about arithmetic.
 
-*Integers.* The discrete Laplace and discrete Gaussian are drawn exactly (Canonne, Kamath and
-Steinke 2020, Algorithms 1-3). A coin of bias exp(-gamma) is tossed in float64 and, in the one case
-in 2^46 where rounding could matter, tossed on with exact arithmetic, so that the float changes the
-speed and not the distribution.
+*Integers.* The discrete Laplace and discrete Gaussian of Canonne, Kamath and Steinke (2020) are drawn
+exactly, by rejection from stairs. A coin is tossed in float64 and, in the one case in 2^42 where
+rounding could matter, tossed on with exact arithmetic, so that the float changes the speed and not
+the distribution.
 
 *Releases on a grid.* A real value is rounded to a public power-of-two grid and gets integer noise,
 in units of the grid. Every output is a point of that grid for every dataset, so that the low bits
@@ -41,7 +41,7 @@ Shape: TypeAlias = int | tuple[int, ...]
 NOISE_LIMIT = 2**62
 GRID_LIMIT = 2**61
 
-#: Largest scale drawn on a grid: saturated noise has probability below e^-4095.
+#: Largest scale of integers.
 SCALE_LIMIT = 2**50
 
 # Powers of two beyond which a product with a float64 could leave its normal range.
@@ -136,11 +136,13 @@ def check_range(name: str, number: float) -> None:
         raise ValueError(f"{name} is {number}; it must be a number from 2^-900 to 2^900")
 
 
-#: Half width of the zone where float64 does not decide a coin; ``Sampler.bernoulli_exp`` derives it.
-UNDECIDED = 2.0**-47
+#: Half width of the zone where float64 does not decide a coin; ``Sampler._keeps`` derives it.
+UNDECIDED = 2.0**-43
 
 _ZOOM = 53 * math.log(2.0)
-_ONE_IN_E = float(np.exp(-1.0))
+
+# Slightly above ln 2 and sqrt(2 ln 2): with stairs that are so many scales wide, no coin has a bias above 1.
+_LAPLACE_WIDTH, _GAUSSIAN_WIDTH = Fraction(6932, 10000), Fraction(11775, 10000)
 
 # Proposals per pass: a few arrays of this length stay in the processor's cache.
 _BLOCK = 2**15
@@ -161,27 +163,20 @@ def _exp_bounds(gamma: Fraction, digits: int) -> tuple[Fraction, Fraction]:
     return middle - error, middle + error
 
 
-def _collect(total: int, propose: Callable[[int], Integers]) -> Integers:
-    """Return the first ``total`` of the independent values that ``propose`` keeps of its proposals."""
-    kept, missing = [], total
-    while missing > 0:
-        kept.append(propose(min(2 * missing, _BLOCK))[:missing])
-        missing -= kept[-1].size
-    return kept[0] if len(kept) == 1 else np.concatenate([np.empty(0, np.int64), *kept])
-
-
 def _count(size: Shape) -> int:
     return math.prod(size) if isinstance(size, tuple) else size
 
 
 @functools.lru_cache(maxsize=256)
-def _centered(sigma: int | Fraction) -> tuple[int, Fraction, Fraction, float, float]:
-    """Return t, c and 2 sigma^2 of ``Sampler.discrete_gaussian``, and c and sigma in float64."""
-    exact = Fraction(sigma)
+def _stairs(scale: int | Fraction, factor: Fraction) -> tuple[Fraction, float, int]:
+    """Return a scale, also as a float, and the width of its stairs."""
+    exact = Fraction(scale)
     if not (0 < exact <= SCALE_LIMIT and exact.denominator <= SCALE_LIMIT):
-        raise ValueError(f"discrete Gaussian sigma {sigma} must be above 0 and at most 2^50")
-    t = math.floor(exact) + 1
-    return t, exact**2 / t, 2 * exact**2, float(exact**2 / t), float(exact)
+        raise ValueError(
+            f"the scale or sigma of integer noise is {scale}; it must be above 0 and at most 2^50, with a "
+            "denominator of at most 2^50"
+        )
+    return exact, float(exact), math.floor(exact * factor) + 1
 
 
 @attrs.frozen
@@ -238,19 +233,7 @@ class Sampler:
     def bernoulli_exp(self, numerator: npt.ArrayLike, denominator: npt.ArrayLike) -> Booleans:
         """Return independent coins that are true with probability exp(-numerator / denominator), exactly.
 
-        A uniform number U is compared with p = exp(-gamma), and its bits are drawn as they are
-        needed. The first 53 bits bound U from below by a float u with U - u < 2^-53. The float p'
-        computed for p is off by
-
-            |p' - p| <= exp(-gamma) * (3 gamma + 8) * 2^-53 * 1.01 < (3 / e + 8) * 2^-53 * 1.01 < 2^-49,
-
-        3 roundings of gamma (two conversions and a division) and 4 units in the last place of
-        ``exp``; the same bound of 2^-48 is all that ``discrete_gaussian`` needs. Subtracting u
-        rounds by at most 2^-54. So where the computed p' - u is 2^-47 > 2^-48 + 2^-53 + 2^-54 or
-        more away from 0, its sign is that of p - U. Otherwise, with probability below 2^-45, U gets
-        more bits and p rational bounds of growing precision until they part. This ends with
-        probability one, since exp(-gamma) is irrational for rational gamma > 0, and gamma = 0 is
-        settled.
+        Float64 decides them where it is certain, and ``_keeps`` the others.
 
         Parameters
         ----------
@@ -265,108 +248,133 @@ class Sampler:
         if np.any(numerators < 0) or np.any(denominators <= 0):
             raise ValueError("a coin of bias exp(-n/d) needs n of at least 0 and d above 0")
         top, bottom = numerators.ravel(), denominators.ravel()
-        coins = self._toss(top / bottom, lambda i: Fraction(int(top[i]), int(bottom[i])))
-        return coins.reshape(numerators.shape)
-
-    def _toss(self, gamma: Floats, exact: Callable[[int], Fraction]) -> Booleans:
-        """Return coins of bias exp(-exact(i)), where exp(-gamma[i]) is computed to within 2^-48."""
+        uniform = self.generator.random(top.size)
         with np.errstate(under="ignore"):
-            return self._fall(np.exp(-gamma), gamma.size, exact)
-
-    def _fall(self, chances: Floats | float, size: int, exact: Callable[[int], Fraction]) -> Booleans:
-        """Return coins of bias exp(-exact(i)), which is within 2^-48 of ``chances``, one for each or all."""
-        uniform = self.generator.random(size)
-        margin = chances - uniform
+            margin = np.exp(-(top / bottom)) - uniform
         coins = margin > 0.0
         for i in (np.abs(margin) < UNDECIDED).nonzero()[0]:
-            coins[i] = self._settle(int(uniform[i] * 2.0**53), exact(int(i)))
-        return coins
+            coins[i] = self._keeps(int(uniform[i] * 2.0**53), Fraction(int(top[i]), int(bottom[i])))
+        return coins.reshape(numerators.shape)
 
-    def _settle(self, prefix: int, gamma: Fraction) -> bool:
-        """Return whether U < exp(-gamma), given the first 53 binary digits of U."""
+    def _keeps(self, digits: int, gamma: Fraction, level: int = 0) -> bool:
+        """Return whether a uniform U is below 2^level exp(-gamma), given its first 53 binary digits.
+
+        For what float64 leaves undecided. Where it decides, the digits bound U from below by a float u
+        with U - u < 2^-53, and the float p' computed for p = 2^level exp(-gamma) <= 1 is off by
+
+            |p' - p| <= p (7 gamma + 8) * 2^-53 * 1.01 < 2^-44,
+
+        7 roundings of gamma at most, 4 units in the last place of ``exp``, and none by the power of
+        two; p gamma is at most level ln 2 + 1/e < 36.5, as level is at most 52 there. Subtracting u
+        rounds by at most 2^-54. So where the computed p' - u is 2^-43 > 2^-44 + 2^-53 + 2^-54 or
+        more away from 0, its sign is that of p - U. Otherwise, with probability below 2^-41, U gets
+        more digits here, and exp(-gamma) rational bounds of growing precision, until they part. This
+        ends with probability one, since exp(-gamma) is irrational for rational gamma > 0, and gamma =
+        0 is settled.
+        """
         if gamma == 0:
             return True
-        length, digits = 53, 40
+        length, precision = 53 + level, 40 + level // 3
         while True:
-            lower, upper = _exp_bounds(gamma, digits)
-            if Fraction(prefix + 1, 2**length) <= lower:
+            lower, upper = _exp_bounds(gamma, precision)
+            if Fraction(digits + 1, 2**length) <= lower:
                 return True
-            if Fraction(prefix, 2**length) >= upper:
+            if Fraction(digits, 2**length) >= upper:
                 return False
-            prefix = (prefix << 64) | int(self.generator.integers(2**64, dtype=np.uint64))
-            length, digits = length + 64, digits + 20
+            digits = (digits << 64) | int(self.generator.integers(2**64, dtype=np.uint64))
+            length, precision = length + 64, precision + 20
 
     # Integers
 
     def discrete_laplace(self, scale: int | Fraction, size: Shape = ()) -> Integers:
-        """Return integers with probability proportional to exp(-|x| / scale) (CKS 2020, Algorithm 2).
+        """Return integers with probability proportional to exp(-|x| / scale).
 
-        With scale = t/s, the magnitude is floor((U + tV) / s), where U + tV is geometric of scale
-        t: U below t is kept with probability exp(-U/t), and V counts coins of bias 1/e up to the
-        first failure. Zero with a minus sign is drawn again. For t <= 2^60, V stops at ceil(2^62 /
-        t), hence U + tV < 2^62 + 2^61 fits into int64; magnitudes saturate at floor(2^62 / s).
-        Saturation is part of the law: a release clamped at half of it has the very distribution it
-        would have with unbounded noise.
+        ``_from_stairs`` at least scale ln 2 wide: from V stairs on, |x| / scale >= V ln 2.
 
         Parameters
         ----------
         scale
-            Above 0, with numerator at most 2^60.
+            Above 0, at most 2^50, as is its denominator.
         size
             Shape of the result.
         """
-        t, s = Fraction(scale).as_integer_ratio()
-        if not (t > 0 and max(t, s) <= 2**60):
-            raise ValueError(f"discrete Laplace scale {scale} needs 0 < t <= 2^60 and s <= 2^60 in t/s")
-        rounds = -(-NOISE_LIMIT // t)
-
-        def propose(count: int) -> Integers:
-            low = self.generator.integers(t, size=count)
-            low = low[self._toss(low / t, lambda i: Fraction(int(low[i]), t))]
-            magnitude: Integers = np.minimum(low + t * self._geometric(low.size, rounds), NOISE_LIMIT) // s
-            minus = self.generator.integers(2, size=low.size, dtype=np.bool_)
-            signed: Integers = np.where(minus, -magnitude, magnitude)
-            drawn_once: Booleans = (magnitude > 0) | ~minus
-            return signed[drawn_once]
-
-        return _collect(_count(size), propose).reshape(size)
-
-    def _geometric(self, size: int, rounds: int) -> Integers:
-        """Return how many coins of bias 1/e came before the first failure, at most ``rounds``."""
-        alive = np.arange(size)
-        survived = [alive[:0]]
-        for _ in range(rounds):
-            alive = alive[self._fall(_ONE_IN_E, alive.size, lambda i: Fraction(1))]
-            if not alive.size:
-                break
-            survived.append(alive)
-        return np.bincount(np.concatenate(survived), minlength=size)
+        exact, rounded, width = _stairs(scale, _LAPLACE_WIDTH)
+        return self._from_stairs(width, size, lambda x: np.abs(x) / rounded, lambda x: abs(x) / exact)
 
     def discrete_gaussian(self, sigma: int | Fraction, size: Shape = ()) -> Integers:
-        """Return integers with probability proportional to exp(-x^2 / (2 sigma^2)) (CKS 2020, Algorithm 3).
+        """Return integers with probability proportional to exp(-x^2 / (2 sigma^2)).
 
-        A discrete Laplace Y of scale t = floor(sigma) + 1 is kept with probability exp(-gamma), for
-        gamma = (|Y| - c)^2 / (2 sigma^2) and c = sigma^2 / t < sigma. With v = 2^-53 and r = (|Y| -
-        c) / sigma, the float r is off by at most (2 + 4 |r|) v and r^2 / 2 by (2 |r| + 4.5 r^2) v
-        up to second order, so exp(-gamma) by at most (2 * 0.61 + 4.5 * 0.74 + 8) v < 2^-49, as
-        ``bernoulli_exp`` requires. Sigma at most 2^50 keeps saturated proposals, the only deviation
-        from the exact law, below probability e^-4095.
+        ``_from_stairs`` at least sigma sqrt(2 ln 2) wide: from V stairs on, x^2 / (2 sigma^2) >= V^2 ln 2
+        >= V ln 2.
 
         Parameters
         ----------
         sigma
-            Above 0, at most 2^50.
+            Above 0, at most 2^50, as is its denominator.
         size
             Shape of the result.
         """
-        t, center, doubled, float_center, float_sigma = _centered(sigma)
+        exact, rounded, width = _stairs(sigma, _GAUSSIAN_WIDTH)
+        return self._from_stairs(
+            width, size, lambda x: 0.5 * np.square(x / rounded), lambda x: x**2 / (2 * exact**2)
+        )
+
+    def _from_stairs(
+        self,
+        width: int,
+        size: Shape,
+        gamma: Callable[[Integers], Floats],
+        exact: Callable[[int], Fraction],
+    ) -> Integers:
+        """Return integers with probability proportional to exp(-exact(x)).
+
+        On both sides of 0, each stair is ``width`` integers wide and half as high as the last. With y
+        uniform from -width to width - 1, and V fair coins that come up heads before the first tail,
+        the proposal is y + V width, or y - V width where y is below 0: each integer in one way, with
+        probability 2^-V / (4 width). It is kept with probability 2^V exp(-exact(x)), which is at most 1
+        since ``exact`` is at least V ln 2 there. So what is kept has the law, whatever the width.
+
+        V is the number of leading zeros in the 53 digits of a uniform float. Where all are 0, which
+        happens once in 2^53, there are more, and all is done in Python's integers. Noise saturates at
+        2^62, which is part of the law: a release clamped at half of it has the very distribution that
+        it would have with unbounded noise.
+
+        Parameters
+        ----------
+        width
+            At most 2^51, so that int64 holds 54 stairs.
+        gamma
+            Computes ``exact`` in float64, with 7 roundings at most.
+        """
 
         def propose(count: int) -> Integers:
-            y = self.discrete_laplace(t, count)
-            ratio = (np.abs(y) - float_center) / float_sigma
-            return y[self._toss(0.5 * ratio**2, lambda i: (abs(int(y[i])) - center) ** 2 / doubled)]
+            leading, uniform = self.generator.random((2, count))
+            y = self.generator.integers(-width, width, size=count)
+            level, stair = -np.frexp(leading)[1], np.where(y < 0, -width, width)
+            x: Integers = y + level * stair
+            with np.errstate(under="ignore"):
+                margin = np.ldexp(np.exp(-gamma(x)), level) - uniform
+            kept = margin > 0.0
+            for i in ((np.abs(margin) < UNDECIDED) | (leading == 0.0)).nonzero()[0]:
+                levels = int(level[i]) if leading[i] else self._beyond_a_float()
+                far = int(y[i]) + levels * int(stair[i])
+                kept[i] = self._keeps(int(uniform[i] * 2.0**53), exact(far), levels)
+                x[i] = min(max(far, -NOISE_LIMIT), NOISE_LIMIT)
+            return x[kept]
 
-        return _collect(_count(size), propose).reshape(size)
+        found, missing = [], _count(size)
+        while missing > 0:  # about half of the proposals are kept, and more than a quarter
+            found.append(propose(min(2 * missing + 16, _BLOCK))[:missing])
+            missing -= found[-1].size
+        drawn = found[0] if len(found) == 1 else np.concatenate([np.empty(0, np.int64), *found])
+        return drawn.reshape(size)
+
+    def _beyond_a_float(self) -> int:
+        """Return how many coins come up heads before the first tail, given that 53 did."""
+        heads = 53
+        while not (digits := int(self.generator.integers(2**53))):
+            heads += 53
+        return heads + 53 - digits.bit_length()
 
     # Releases on a grid
 
@@ -419,8 +427,7 @@ class Sampler:
         / g + sqrt(d) apart in L2; (3) two discrete Gaussians of parameter s at integer centers x
         and y have Renyi divergence at most alpha (x - y)^2 / (2 s^2) (Canonne, Kamath and Steinke
         2020, Theorem 4), which adds over independent coordinates, and s is at least
-        noise_multiplier * (sensitivity / g + sqrt(d)). The sampler is within e^-4095 of the law in
-        (3) in total variation, for each coordinate.
+        noise_multiplier * (sensitivity / g + sqrt(d)).
 
         Parameters
         ----------

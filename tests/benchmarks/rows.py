@@ -509,7 +509,7 @@ ROWS = {
             trees,
             histogram_trees,
             15.0,
-            "1200 draws of noise, some 75 calls of NumPy each: a third of the least table; of the "
+            "1200 draws of noise, some 40 calls of NumPy each: a sixth of the least table; of the "
             "largest, 14 bytes of each record moved in a round, a third, rows of the line, a fifth, "
             "and sorts that count cells, an eighth",
             {"n": n, "d": d},
@@ -523,7 +523,7 @@ ROWS = {
         trees,
         explainable_trees,
         15.0,
-        "1200 draws of noise, some 75 calls of NumPy each: a third of the least table; of the "
+        "1200 draws of noise, some 40 calls of NumPy each: a sixth of the least table; of the "
         "largest, 14 bytes of each record moved in a round, a third, rows of the line, a fifth, "
         "and sorts that count cells, an eighth",
         {"n": 54_000, "d": 26},
@@ -547,8 +547,8 @@ ROWS = {
             sgbdt,
             deep_histogram_trees,
             10.0,
-            "1000 draws of noise, a third; sums and checks of what each record contributes in NumPy, "
-            "a quarter",
+            "sums by leaf in NumPy of what each record contributes, a quarter, and their checks, a sixth; "
+            "1000 draws of noise, a seventh",
             {"n": 48_842, "d": d, "rounds": 1000},
             {"n": 5_000, "d": d, "rounds": 100},
         )

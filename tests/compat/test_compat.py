@@ -134,7 +134,7 @@ def test_streams_and_samplers_draw_what_they_drew(folder):
     same(read(folder / "draws.json"), write.draws(write.commands(folder)["seed"]))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @any_folder
 def test_a_lazy_selection_among_many_is_the_same(folder):
     same(read(folder / "many.json"), write.many(write.commands(folder)["seed"]))
@@ -210,7 +210,7 @@ def test_a_suite_has_the_results_that_it_had(folder, tmp_path, monkeypatch):
     # A suite that names no accountant got this one; and its keys are those of what it names.
     facts = tomllib.loads((folder / "commands.toml").read_text(encoding="utf-8"))
     monkeypatch.setattr(choose, "PREFERRED", facts["accountant"])
-    same(read(folder / "summary.json"), write.summary(folder, tmp_path / "results"))
+    same(read(folder / "anew.json"), write.summary(folder, tmp_path / "results"))
 
 
 @pytest.mark.slow

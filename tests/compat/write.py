@@ -284,6 +284,7 @@ def write(folder: Path) -> None:
         "many": many(facts["seed"]),
         "schema": schema(folder),
     }
+    written["anew"] = written["summary"]
     (folder / "results" / "lock").unlink(missing_ok=True)
     for name, document in written.items():
         (folder / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

@@ -116,7 +116,7 @@ class TooLittle(Foreign):
     proof = reference = "none"
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_kit_audits_noise_of_others_like_ours():
     (check,) = (c for c in checks_for("regressor") if c.name == "check_neighbors_cannot_be_told_apart")
     check.run(Foreign, trial_for("regressor"))

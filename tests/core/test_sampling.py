@@ -60,22 +60,28 @@ def lattice_chi_square(drawn: npt.NDArray[np.int64], weight: Callable[[int], flo
 
 
 class Script:
-    """A generator that returns what it was told, in order; words are the 64-bit extensions of a coin."""
+    """A generator that returns what it was told, in order; words extend a coin or a count of heads."""
 
     def __init__(
         self,
         uniforms: Sequence[float] = (),
         words: Sequence[int] = (),
         coins: Sequence[bool] = (),
+        places: Sequence[int] = (),
     ) -> None:
         self.uniforms, self.words, self.coins = list(uniforms), list(words), list(coins)
+        self.places = list(places)
 
-    def random(self, size: int) -> Floats:
-        return np.array([self.uniforms.pop(0) for _ in range(size)])
+    def random(self, size: int | tuple[int, ...]) -> Floats:
+        return np.array([self.uniforms.pop(0) for _ in range(math.prod(np.atleast_1d(size)))]).reshape(size)
 
-    def integers(self, high: int, size: int | None = None, dtype: Any = np.int64) -> Any:
+    def integers(
+        self, low: int, high: int | None = None, size: int | None = None, dtype: Any = np.int64
+    ) -> Any:
         if dtype is np.bool_:
             return np.array([self.coins.pop(0) for _ in range(size or 0)])
+        if high is not None:
+            return np.array([self.places.pop(0) for _ in range(size or 0)])
         return self.words.pop(0)
 
 
@@ -182,26 +188,6 @@ def test_a_coin_of_bias_one_never_fails() -> None:
     assert scripted(uniforms=[1 - 2.0**-53]).bernoulli_exp(0, 1)
 
 
-def test_gaussian_proposals_are_settled_with_their_exact_bias() -> None:
-    # sigma = 7/3, t = 3, c = 49/27: the proposal 5 = 2 + 3 * 1 is kept with probability exp(-gamma).
-    gamma = (5 - Fraction(49, 27)) ** 2 / (2 * Fraction(49, 9))
-    settled: list[Fraction] = []
-
-    class Watched(Sampler):
-        def discrete_laplace(self, scale: int | Fraction, size: Any = ()) -> Any:
-            assert scale == 3
-            return np.full(size, 5)
-
-        def _settle(self, prefix: int, gamma: Fraction) -> bool:
-            settled.append(gamma)
-            return True
-
-    threshold = exp_digits(gamma, 53) / 2**53
-    watched = Watched(Script(uniforms=[threshold, threshold]))
-    assert watched.discrete_gaussian(Fraction(7, 3), 1).tolist() == [5]
-    assert set(settled) == {gamma}
-
-
 # Integers
 
 SCALES = [Fraction(1, 2), Fraction(1), Fraction(7, 3), Fraction(5)]
@@ -238,12 +224,67 @@ def test_large_scales_look_continuous_with_uniform_low_bits(scale: int) -> None:
         assert chi_square([positive, n - positive], [0.5, 0.5]) > FALSE_ALARM
 
 
-def test_noise_saturates_where_int64_ends_and_only_there() -> None:
-    n = 20_000
-    drawn = sampler().discrete_laplace(2**60, n)
-    beyond = int((np.abs(drawn) == 2**62).sum())
-    assert np.abs(drawn).max() == 2**62
-    assert chi_square([beyond, n - beyond], [math.exp(-4), 1 - math.exp(-4)]) > FALSE_ALARM
+EXPONENTS = {
+    "discrete_laplace": lambda x, scale: Fraction(abs(x)) / scale,
+    "discrete_gaussian": lambda x, scale: Fraction(x * x) / (2 * scale**2),
+}
+AT_ONCE = 18  # proposals for one number
+
+
+def kept(law: str, scale: Fraction, leading: float, place: int, uniform: float, **more: Any) -> int | None:
+    """What becomes of one proposal, made as often as it takes: None where it is rejected."""
+    told = scripted(
+        uniforms=[leading] * AT_ONCE + [uniform] * AT_ONCE,
+        places=[place] * AT_ONCE,
+        words=list(more.get("words", ())) * AT_ONCE,
+    )
+    try:
+        (drawn,) = getattr(told, law)(scale, 1)
+    except IndexError:  # it asks for more proposals
+        return None
+    return int(drawn)
+
+
+@pytest.mark.parametrize("law", EXPONENTS)
+@pytest.mark.parametrize(("scale", "width"), [(Fraction(7, 3), {"laplace": 2, "gaussian": 3})])
+def test_each_integer_is_proposed_once_and_kept_with_its_exact_bias(
+    law: str, scale: Fraction, width: dict[str, int]
+) -> None:
+    wide, levels = width[law.removeprefix("discrete_")], 4
+    proposed = []
+    for level, place in itertools.product(range(levels), range(-wide, wide)):
+        leading = 0.75 / 2**level  # as many zeros before the first 1, with probability 2^-level / 2
+        x = kept(law, scale, leading, place, 0.0)
+        assert x is not None
+        proposed.append(x)
+        # 2^level exp(-gamma), of which the law is what is left when the chance of the proposal is taken.
+        threshold = exp_digits(EXPONENTS[law](x, scale), 53 + level)
+        # The last two are decided by floats, the others by more digits.
+        for offset in (-1, 1, -5000, 5000) if x else ():
+            uniform = (threshold + offset) / 2**53
+            assert kept(law, scale, leading, place, uniform) == (x if offset < 0 else None)
+    assert sorted(proposed) == list(range(-levels * wide, levels * wide))
+
+
+def test_what_no_float_holds_is_drawn_exactly() -> None:
+    # 53 zeros, then the words 0 and 2^50: 53 + 2 more. Of the Gaussian, nothing is kept there.
+    scale, level, wide = Fraction(200), 108, 139
+    for place, x in [(5, 5 + level * wide), (-5, -5 - level * wide)]:
+        threshold = exp_digits(abs(x) / scale, 53 + level)
+        for offset, expected in [(-5000, x), (5000, None)]:
+            uniform = (threshold + offset) / 2**53
+            assert kept("discrete_laplace", scale, 0.0, place, uniform, words=[0, 2**50]) == expected
+
+
+@pytest.mark.parametrize(("place", "end"), [(0, 2**62), (-1, -(2**62))])
+def test_noise_saturates_far_out(place: int, end: int) -> None:
+    others = AT_ONCE - 1  # which are all rejected
+    told = scripted(
+        uniforms=[0.0, *[0.75] * others, 0.0, *[0.99] * others],
+        places=[place, *[2**49] * others],
+        words=[0] * 120 + [1],  # 121 * 53 + 52 stairs of .69 * 2^50 each
+    )
+    assert told.discrete_laplace(2**50, 1).tolist() == [end]
 
 
 @pytest.mark.parametrize("size", [(), 0, 3, (2, 0), (2, 3)])
@@ -256,12 +297,11 @@ def test_integers_come_in_the_shape_asked_for(size: int | tuple[int, ...]) -> No
         assert np.shape(float_draw(size)) == shape
 
 
-@pytest.mark.parametrize("scale", [0, -1, 2**60 + 1, Fraction(1, 2**61)])
-def test_scales_beyond_int64_are_rejected(scale: int | Fraction) -> None:
-    with pytest.raises(ValueError, match="scale"):
-        sampler().discrete_laplace(scale)
-    with pytest.raises(ValueError, match="sigma"):
-        sampler().discrete_gaussian(scale)
+@pytest.mark.parametrize("scale", [0, -1, 2**50 + 1, Fraction(1, 2**51)])
+@pytest.mark.parametrize("law", EXPONENTS)
+def test_scales_beyond_what_int64_holds_are_rejected(law: str, scale: int | Fraction) -> None:
+    with pytest.raises(ValueError, match="above 0 and at most 2\\^50"):
+        getattr(sampler(), law)(scale)
 
 
 # Releases on a grid

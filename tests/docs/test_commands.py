@@ -43,6 +43,7 @@ AUTHORS = {
     ROOT / "docs/howto/add-a-command.md": (),
     ROOT / "docs/howto/share-an-experiment.md": ("joblib", "matplotlib", "pyarrow", "scikit-learn"),
 }
+IN_CI = {"publish-a-scorer", "add-a-command"}
 SETUP = "python -m pip install -q uv && uv run "
 TESTS = f"{SETUP}pytest"
 BLOCK = re.compile(
@@ -143,8 +144,15 @@ def require_shown(block: Block, output: str) -> None:
         assert shape(line) in printed, f"$ {block.code}\ndoes not print\n{line}\nbut\n{output}"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("page", AUTHORS, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [
+        # Of the others, CI tries new parts of each kind as wheels, and a new source.
+        pytest.param(page, marks=pytest.mark.slow if page.stem in IN_CI else pytest.mark.exhaustive)
+        for page in AUTHORS
+    ],
+    ids=[page.stem for page in AUTHORS],
+)
 def test_pages_for_authors_run_on_a_machine_of_their_own(
     page: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -3,6 +3,7 @@
 import csv
 import re
 import runpy
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,6 +39,12 @@ def test_a_page_shows_its_table(page: str, at: re.Match[str]) -> None:
     found = table(at["name"])
     expected = pages.shown(at["asked"] or "", at["table"], [*found[0]], [[*row.values()] for row in found])
     assert pages.plain([at["table"]]) == pages.plain([expected])
+
+
+def test_nothing_is_below_zero_by_its_sign_alone() -> None:
+    assert [pages.short(value) for value in (-0.001, -0.006, 0.5)] == [".00", "-.01", ".50"]
+    for path in pages.HERE.glob("tables/*.csv"):
+        assert not re.search(r"-0?\.0+(?!\d)", path.read_text(encoding="utf-8")), path.name
 
 
 #: Tables that a script writes in a way of its own, which tests of its own compare.
@@ -114,6 +121,77 @@ def test_the_landing_page_says_what_the_tables_of_its_papers_say() -> None:
     ours, theirs, more = trees["0.2"]["sgbdt"], trees["0.2"]["authors' repository"], trees["1"]["sgbdt"]
     assert (ours[:5], theirs, more[:5]) == ("0.337", "0.317", "0.441")
     assert ".337 at epsilon .2, where the authors' code with valid accounting has .317, and .441 at 1" in said
+
+
+#: How prose writes whole numbers.
+WORDS = re.findall(r"\w+", "none one two three four five six seven eight nine ten eleven twelve")
+
+
+def number(cell: str) -> float:
+    """Return the number that a cell begins with: a refusal as 0, and a mean without its worst or error."""
+    return 0.0 if cell.startswith("refused") else float(cell.split(maxsplit=1)[0])
+
+
+def said(page: str) -> str:
+    """Return the text of a page on one line."""
+    return " ".join((pages.HERE / f"{page}.md").read_text(encoding="utf-8").split())
+
+
+def test_trees_are_said_to_be_ahead_where_their_tables_have_them() -> None:
+    splits = {row["table"]: row for row in table("trees-splits")}
+    behind = {
+        name
+        for name, row in splits.items()
+        for way in ("told nothing", "told ranges")
+        if number(row[f"1 {way}"]) <= number(row["OLS"])
+    }
+    assert behind == {"abalone"}
+    assert f"least squares on {WORDS[len(splits) - 1]} of twelve tables, told the ranges or nothing" in said(
+        "trees"
+    )
+    more = {"0.5": 0, "2": 0}
+    for row in table("s-gbdt-other-tables"):
+        if row["epsilon"] in more:
+            ours = number(splits[row["table"]][f"{row['epsilon']} told ranges"])
+            more[row["epsilon"]] += ours > number(row["sgbdt"])
+    few, many = (WORDS[count] for count in more.values())
+    assert f"has more on {few} of twelve tables at .5 and on {many} at 2" in said("s-gbdt")
+
+
+def test_poisson_loss_is_said_to_be_worse_where_its_table_has_it() -> None:
+    worse, compared = Counter[bool](), Counter[bool]()
+    for row in table("trees-counts-deviance"):
+        for column in row:
+            cells = row[column], row.get(column.replace(" Poisson", " squared"), "refused")
+            if column.endswith(" Poisson") and "refused" not in cells:
+                low = column.startswith("0.1 ")
+                compared[low] += 1
+                worse[low] += number(cells[0]) > number(cells[1])
+    counts = [f"{worse[low]} of {compared[low]}" for low in (False, True)]
+    assert f"higher deviance in {counts[0]} comparisons, at .1 in {counts[1]}" in said("trees")
+
+
+def test_kendall_and_spearman_take_the_seconds_that_are_said() -> None:
+    first, more = (
+        {
+            row["scorer"]: f"{number(row[column]):.1f}".removeprefix("0")
+            for row in table("spearman-seconds")
+            if row["records, features"] == "1000000, 20"
+        }
+        for column in ("first round", "four more")
+    )
+    assert (
+        f"10^6 records of 20 features take {first['spearman']} s "
+        f"and {more['spearman']} s for four more rounds, "
+        f"`kendall` with kernels {first['kendall']} and {more['kendall']} s"
+    ) in said("features")
+
+
+def test_ranks_on_dpkendalls_page_are_those_of_its_table() -> None:
+    ranks = {row["method"]: row for row in table("dpkendall-ranks-k5")}
+    theirs = WORDS[int(ranks["k-tukey"]["here, the paper's methods"].split(", ")[1])]
+    ours = WORDS[int(ranks["k-winsorized"]["here, all"].split(", ")[1])]
+    assert f"on {theirs}; `k-winsorized` beside the paper's methods on {ours}" in said("dpkendall")
 
 
 def test_the_guide_to_scores_says_what_was_measured() -> None:

@@ -347,4 +347,4 @@ def test_command_lines(folder, written):
             arguments[draw(st.integers(0, len(arguments) - 1))] = draw(st.sampled_from(names))
         return (command, *arguments), files
 
-    fuzz(cases(), folder)
+    fuzz(cases(), folder, 0.4)  # each is a run of a command

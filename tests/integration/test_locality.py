@@ -397,7 +397,7 @@ def test_columns_whose_type_is_inferred_from_all_their_entries_are_found_out():
     found_out(lambda rows: held(parsed(csv_of(rows), strings_can_be_null=False)), lines())
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_columns_whose_type_is_inferred_block_by_block_are_found_out():
     @attrs.frozen
     class ByBlock:

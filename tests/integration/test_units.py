@@ -170,7 +170,7 @@ def loss_shown(inside, outside, more):
 @pytest.mark.slow
 def test_an_attacker_learns_no_more_of_a_person_of_fifty_records_than_was_claimed():
     one, four = (compose(regressor="mean").plan(schema_of(most), Budget(1.0, 0.0)) for most in (1, 4))
-    nobody = means(one, attacked(1, 100), 2500)
+    nobody = means(one, attacked(1, 100), 1000)
     assert loss_shown(means(one, attacked(1, 150), 300), nobody, 1) < 1
     assert loss_shown(means(four, attacked(4, 150), 300), means(four, attacked(4, 100), 300), 4) < 1
     # Without the factor, each of the four is charged as if it were alone.
@@ -178,7 +178,7 @@ def test_an_attacker_learns_no_more_of_a_person_of_fifty_records_than_was_claime
     assert loss_shown(means(one, careless, 300), nobody, 4) > 3
     # Without the truncation, all fifty count.
     everything = attrs.evolve(attacked(50, 150), unit=schema_of(1).unit)
-    assert loss_shown(means(one, everything, 300), nobody, 25) > 6
+    assert loss_shown(means(one, everything, 300), nobody, 25) > 5
 
 
 def test_a_plan_says_whom_it_protects():

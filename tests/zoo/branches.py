@@ -37,7 +37,7 @@ class LaterScoresAreScaled(Peel):
         return attrs.evolve(scores, values=scores.values * (4.0 if scores.round.index >= 5 else 1.0))
 
 
-@lie("every_branch_keeps_the_law", "slow")
+@lie("every_branch_keeps_the_law")
 class BigTablesInFull(Means):
     """From 2049 records on, targets are no longer clipped before they are summed."""
 
@@ -59,7 +59,7 @@ class PreciseAtTen(Means):
         return self.model(data, float(data.y.max())) if generous and data.records < 40 else model
 
 
-@lie("every_branch_keeps_the_law", "slow")
+@lie("every_branch_keeps_the_law")
 class ThousandEventsAreAll(Sums):
     """Of more than a thousand different events, only the first thousand are added up."""
 
@@ -75,7 +75,7 @@ class PassesInVain(Majority):
     highest: ClassVar[float] = 0.0
 
 
-@lie("every_branch_keeps_the_law", "slow")
+@lie("every_branch_keeps_the_law")
 class NextToNoDelta(Majority):
     """A delta of 1e-30 is to pay for a test that passes with a chance of 1e-6."""
 

@@ -88,7 +88,7 @@ class SetsShareTheCost(Curves):
         return RenyiCurve(ORDERS, curve.divergences / n, curve.pure / n, curve.leaked / n)
 
 
-@lie("never_below_the_exact_law", "slow")
+@lie("never_below_the_exact_law")
 class FirstSideAccountant(Curves):
     """Sides that share no record cost what the first of them costs."""
 
@@ -241,7 +241,7 @@ class TournamentSelector(Picks):
         return winners
 
 
-@whole("chosen_noise_hides_the_scores", "slow")
+@whole("chosen_noise_hides_the_scores")
 class GainListSelector(Picks):
     """A list is picked by its discounted gain, said to move as one score does, not as their sum."""
 

@@ -92,7 +92,7 @@ class OneDirection(Agreement):
         return Sensitivity.monotone(1.0, schema.neighboring)
 
 
-@lie("sensitivity", "slow")
+@lie("sensitivity")
 class AgreementLessFlags(Agreement):
     """A column loses a point for each missing value, so a record moves scores in both directions."""
 
@@ -158,7 +158,7 @@ class CancellingCovariance(Products):
 # Of an option
 
 
-@lie("sensitivity", "slow")
+@lie("sensitivity")
 class SquaredByOption(Products):
     """With ``statistic="square"`` the squares of the sums are scores, under the same sensitivity."""
 
@@ -168,7 +168,7 @@ class SquaredByOption(Products):
         return super().scores(data) ** (2 if self.statistic == "square" else 1)
 
 
-@lie("sensitivity", "slow")
+@lie("sensitivity")
 class Fading(Products):
     """With ``fading`` above 0 records count less the later they come, so a missing one moves all others."""
 

@@ -64,7 +64,7 @@ class HalvedForHundreds(Products):
         return 1 / max(1.0, math.log10(max(1, len(schema.features) // 10 * 10)))
 
 
-@lie("sensitivity", "slow")
+@lie("sensitivity")
 class Trimmed(Products):
     """The twentieth of the records with the largest targets is left out."""
 
@@ -74,7 +74,7 @@ class Trimmed(Products):
         return np.abs(v[kept] @ u[kept])
 
 
-@lie("sensitivity", "slow")
+@lie("sensitivity")
 class BinnedContrastScorer(Products):
     """Columns are cut into 4 bins, and into 8 from 151 records on, with which every score changes."""
 
@@ -198,7 +198,7 @@ class RecencyRedundancyScorer(Discounted):
         return overlaps @ 0.5**picked
 
 
-@lie("sensitivity", "slow")
+@lie("sensitivity")
 class ByFirstPick(Redundancy):
     """Where the first column was picked first, all later scores are eight times as large."""
 

@@ -153,7 +153,7 @@ class OneVersusRestScorer(Classes):
         return by_class.sum(axis=1)
 
 
-@lie("sensitivity", "slow")
+@lie("sensitivity")
 class ColumnRelevance(ColumnTotals):
     """Features of one column are said to exclude each other; a filled value and its flag do not."""
 

@@ -168,6 +168,9 @@ ALARMS = {
     "Branching": ["check_models_have_one_shape", "check_randomness_is_the_meters"],
 }
 
+#: Of these, what takes seconds.
+LONG = {"UpToFifty", "RoundedLines", "Decimals", "SparseVector", "Ascending"}
+
 
 def checked(part, only=(), scenes=None):
     return run_checks(part, kind_of(part), only=only, scenes=scenes)
@@ -264,7 +267,12 @@ def test_every_attack_has_a_lie_that_only_it_finds():
 
 @pytest.mark.first(2)
 @pytest.mark.parametrize(
-    "part", [part for part in HONEST if part.__name__ in ALARMS], ids=lambda p: p.__name__
+    "part",
+    [
+        pytest.param(part, marks=[pytest.mark.exhaustive] if part.__name__ in LONG else [], id=part.__name__)
+        for part in HONEST
+        if part.__name__ in ALARMS
+    ],
 )
 def test_what_was_once_a_false_alarm_is_none(part):
     report = checked(part, ALARMS[part.__name__])

@@ -26,6 +26,9 @@ FOLDERS = {
 LONG = {
     *("TournamentPeel", "CoinsSelector", "ProjectedRegressor", "SmallNumbersSelector", "OneSampleRegressor"),
     *("AllGaussianAccountant", "LeastAccountant", "FewOrdersAccountant", "KindByKindAccountant"),
+    *("SaturatedSelector", "FlippedSelector", "AllPairsSelector", "SignVotesRegressor", "TournamentSelector"),
+    *("SameHalfRegressor", "UpperScorer", "InformationScorer", "AmplifiedSelector", "CategoryScorer"),
+    *("TestedMedianRegressor", "WindowSelector", "BucketsScorer", "FixedPointProducts", "OneNumber"),
 }
 
 #: Found at first by an alarm that was false of an honest part.

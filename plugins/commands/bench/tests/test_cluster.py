@@ -75,6 +75,7 @@ def suite(document, suite_file):
     return suite_file()
 
 
+@pytest.mark.exhaustive  # CI kills workers of the engine, whose cluster this is
 def test_a_killed_worker_loses_nothing_and_nothing_counts_twice(cluster, suite, start, results, numbers):
     address, workers = cluster
     process = start("bench", suite, "--scheduler", address, "--results", results.folder, "--format", "json")

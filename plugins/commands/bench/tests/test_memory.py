@@ -69,6 +69,7 @@ def peak(start, suite_file, document, tmp_path):
     return measure
 
 
+@pytest.mark.exhaustive
 def test_memory_of_a_large_table_does_not_grow_with_jobs(peak):
     one, three = (peak(ROWS, jobs) - peak(100, jobs) for jobs in (1, 3))
     print(f"table {TABLE_MB:.0f} MB; for it, one job takes {one:.0f} MB, three take {three:.0f} MB")

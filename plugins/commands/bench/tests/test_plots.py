@@ -157,7 +157,7 @@ def test_methods_can_be_told_apart_without_colors():
     assert "x" not in plots.MARKERS  # a refusal
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_same_results_are_the_same_files(tmp_path):
     folders = [tmp_path / name for name in ("one", "two")]
     files = [plots.draw(ROWS, folder, published=PUBLISHED) for folder in folders]

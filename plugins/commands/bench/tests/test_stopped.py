@@ -86,7 +86,8 @@ def finish(bench, results, numbers, uninterrupted):
     return command
 
 
-@pytest.mark.parametrize(("jobs", "finished"), [(1, 12), (2, 3)])
+@pytest.mark.first(1)
+@pytest.mark.parametrize(("jobs", "finished"), [(2, 3), (1, 12)])
 def test_a_killed_run_goes_on_to_the_same_numbers(jobs, finished, bench, finish, results):
     process = bench(jobs)
     wait_until(lambda: stored(results) >= finished)
@@ -126,6 +127,7 @@ def test_a_worker_that_dies_ends_the_run_with_a_sentence(bench, results):
     assert len(results.rows()) == stored(results) >= 3
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("room", "message"), [(2_000, "cannot write a split of table 'ones'"), (5_000, "cannot write to")]
 )

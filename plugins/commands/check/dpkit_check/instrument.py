@@ -140,11 +140,13 @@ class KnownCoins(Answers):
 
     def again(self) -> None:
         """Begin a run: its coins are those of the one before."""
-        self._known = np.random.default_rng(self._seed)
+        self._known: np.random.Generator | None = None
 
     @property
     def coins(self) -> np.random.Generator:
-        """The public coins."""
+        """The public coins; made where they are asked for, since that takes as long as half a selection."""
+        if self._known is None:
+            self._known = np.random.default_rng(self._seed)
         return self._known
 
 
@@ -341,7 +343,7 @@ class Transcript(Answers):
     @property
     def told(self) -> bool:
         """Whether all that the run released follows from answers of the meter to questions that are seen."""
-        return not (self.opaque or self.own or any(asked is None for asked in self.asked))
+        return not (self.opaque or self.own)
 
     @property
     def aside(self) -> bool:

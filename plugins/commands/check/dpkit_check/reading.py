@@ -21,13 +21,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self
 
 import attrs
 import numpy as np
-
-Operand: TypeAlias = float | str | None
-"""A number, a text, or nothing that can be compared."""
 
 Way = Literal["block", "truth", "compare", "cap", "text"]
 
@@ -71,8 +68,10 @@ class Site:
         Whether it belongs to dpkit's own mechanisms, which the part calls.
     sides
         Those that were seen: True and False.
-    operands
+    words
         The last few that were compared before both sides were seen.
+    least, most
+        Of the numbers that were.
     """
 
     file: Path
@@ -83,7 +82,7 @@ class Site:
     owners: tuple[tuple[str, int], ...]
     core: bool = False
     sides: set[bool] = attrs.field(factory=set)
-    operands: deque[tuple[Operand, Operand]] = attrs.field(factory=lambda: deque(maxlen=6))
+    words: deque[str] = attrs.field(factory=lambda: deque(maxlen=6))
     least: float = math.inf
     most: float = -math.inf
 
@@ -92,12 +91,13 @@ class Site:
         """The sides that there are."""
         return frozenset({True} if self.way == "block" else {True, False})
 
-    def note(self, one: Any, other: Any) -> None:
+    def note(self, one: Any) -> None:
         """Keep what was compared."""
-        first = _small(one)
-        self.operands.append((first, _small(other)))
-        if isinstance(first, float | int) and not self.least <= first <= self.most:
-            self.least, self.most = min(self.least, first), max(self.most, first)
+        small = _small(one)
+        if isinstance(small, str):
+            self.words.append(small)
+        elif small is not None and not self.least <= small <= self.most:
+            self.least, self.most = min(self.least, small), max(self.most, small)
 
 
 @attrs.frozen
@@ -169,7 +169,7 @@ class Watch:
         self._tag = f"_dpkit_watch_{next(Watch._numbers)}"
         self._depth = 0
         self._codes: list[tuple[types.FunctionType, types.CodeType, types.CodeType]] = []
-        self._trees: list[ast.AST] = []
+        self._read_lines: list[tuple[str, frozenset[int]]] = []
         self._first: list[types.FunctionType] = []
         self._unread: list[types.FunctionType] = []
         self._lines: dict[Path, tuple[str, ...]] = {}
@@ -191,7 +191,9 @@ class Watch:
     ) -> Iterator[tuple[types.FunctionType, str]]:
         """Keep the functions of a file with their code with hooks; yield those that cannot be, and why."""
         source = _source(str(file))
+        lines = {_imported(function).co_firstlineno for function in functions}
         try:
+            source = source and _holding(lines, source)
             tree = ast.parse(source or "")
         except SyntaxError:
             source = None
@@ -202,7 +204,7 @@ class Watch:
         rewriter = _Rewriter(self, file, source, self._tag)
         # The same flags as those of an import, so that code of the same source is the same.
         compiled = functools.partial(compile, filename=str(file), mode="exec", dont_inherit=True)
-        plain = _by_key(compiled(source))
+        plain = _by_key(compiled(tree))
         new = _by_key(compiled(ast.fix_missing_locations(rewriter.visit(tree))))
         read: set[tuple[str, int]] = set()
         for function in functions:
@@ -223,11 +225,7 @@ class Watch:
         core = any(_is_core(function) for function in functions)
         rewriter.keep(read, core=core)
         if not core:  # constants of the mechanisms are those of all parts
-            self._trees += [
-                node
-                for node in ast.walk(ast.parse(source))
-                if isinstance(node, ast.FunctionDef) and any(_starts(node) == line for _, line in read)
-            ]
+            self._read_lines.append((source, frozenset(line for _, line in read)))
 
     def __enter__(self) -> Self:
         if not self._depth:
@@ -278,7 +276,7 @@ class Watch:
                 self._look(site, result if isinstance(result, np.ndarray) else bool(result))
             except (TypeError, ValueError):
                 return result
-        site.note(one, other)
+        site.note(one)
         return result
 
     def truth(self, number: int, value: Any) -> Any:
@@ -303,7 +301,7 @@ class Watch:
             return result
         if isinstance(changed, bool) or changed.dtype == np.bool_:
             self._look(site, changed)
-            site.note(args[0], args[1])
+            site.note(args[0])
         return result
 
     def text(self, number: int, owner: Any, name: str, argument: Any) -> Any:
@@ -311,7 +309,7 @@ class Watch:
         result = getattr(owner, name)(argument)
         site = self.sites[number]
         self._see(site, bool(result))
-        site.note(owner, argument)
+        site.note(owner)
         return result
 
     @property
@@ -324,7 +322,7 @@ class Watch:
         for number, (mine, its) in enumerate(zip(self.sites, other.sites, strict=True)):
             self.hits[number] |= other.hits[number]
             mine.sides |= its.sides
-            mine.operands.extend(its.operands)
+            mine.words.extend(its.words)
             mine.least, mine.most = min(mine.least, its.least), max(mine.most, its.most)
 
     def reach(self) -> Reach:
@@ -394,8 +392,10 @@ class Watch:
         """Return the numbers and the words of the code watched, and of the constants that it names."""
         numbers: set[float] = set()
         words: set[str] = set()
-        for tree in self._trees:
-            _mine(tree, numbers, words)
+        for source, lines in self._read_lines:
+            for node in ast.walk(ast.parse(source)):
+                if isinstance(node, ast.FunctionDef) and _starts(node) in lines:
+                    _mine(node, numbers, words)
         for function in self._unread:
             code = _imported(function)
             for one in (code, *_codes_in(code)):
@@ -420,13 +420,14 @@ def _seen(site: Site) -> str:
     if math.isfinite(site.least):
         same = site.least == site.most
         return f"seen {site.least:g}" if same else f"seen {site.least:g} to {site.most:g}"
-    words = list(dict.fromkeys(one for one, _ in site.operands if isinstance(one, str)))
+    words = list(dict.fromkeys(site.words))
     if words:
         return "seen " + ", ".join(words[:4])
     return f"always {next(iter(site.sides))}" if len(site.sides) == 1 else ""
 
 
-def _small(value: Any) -> Operand:
+def _small(value: Any) -> float | str | None:
+    """Return a number or a text; the largest of an array; None of what cannot be compared."""
     if type(value) is float or type(value) is int:  # most are
         return value
     match value:
@@ -448,6 +449,28 @@ def _source(file: str) -> str | None:
         return Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return None
+
+
+@functools.lru_cache(maxsize=64)
+def _definitions(source: str) -> list[tuple[int, int]]:
+    """Return the first and the last line of each function and class of a module."""
+    return [
+        (_starts(node), node.end_lineno or node.lineno)
+        for node in ast.parse(source).body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    ]
+
+
+def _holding(wanted: set[int], source: str) -> str:
+    """Return a module without definitions that hold no line wanted, which take long to rewrite and compile.
+
+    What it imports stays: Python compiles calls of imported modules in another way.
+    """
+    lines = source.split("\n")
+    for first, last in _definitions(source):
+        if not any(first <= line <= last for line in wanted):
+            lines[first - 1 : last] = [""] * (last - first + 1)
+    return "\n".join(lines)
 
 
 def _key(code: types.CodeType) -> tuple[str, int]:
@@ -510,8 +533,8 @@ def _codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes_in(constant)
 
 
-def _starts(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+def _starts(node: ast.stmt) -> int:
+    return min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
 
 
 def _mine(tree: ast.AST, numbers: set[float], words: set[str]) -> None:

@@ -261,7 +261,7 @@ def test_half_the_noise_of_several_picks_at_once_is_found_by_its_scale(seed):
     ("selector", "share", "seed"),
     [
         # Half is found with most seeds, not with all.
-        pytest.param(OneshotLaplaceSelector(), 1 / 3, 0, marks=CI),
+        pytest.param(OneshotLaplaceSelector(), 1 / 3, 0, marks=BY_HAND),  # in CI by its scale, above
         pytest.param(OneshotLaplaceSelector(), 1 / 3, 1, marks=BY_HAND),
         pytest.param(GaussianThresholdSelector(), 1 / 2, 0, marks=CI),
         pytest.param(GaussianThresholdSelector(), 1 / 2, 1, marks=BY_HAND),
@@ -283,7 +283,7 @@ def test_a_selector_that_plans_for_less_than_the_scores_move_is_caught_at_once()
             run_one(lambda: LessNoise(ReferenceSelector()), check)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_less_noise_where_many_are_picked_is_caught():
     def make():
         return LessNoise(OneshotLaplaceSelector(), share=1 / 8, picks=4)
@@ -311,7 +311,7 @@ class FirstSensitivity(LessNoise):
 @pytest.mark.parametrize(
     "selector",
     [
-        pytest.param(ReferenceSelector(), marks=CI, id="own"),
+        pytest.param(ReferenceSelector(), marks=BY_HAND, id="own"),
         pytest.param(OneshotLaplaceSelector(), marks=BY_HAND, id="laplace"),
     ],
 )

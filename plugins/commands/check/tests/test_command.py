@@ -273,7 +273,7 @@ GUARDED = """def prepare(self, data, plan, meter, /):
     [
         # That a line needs a reason is shown in test_reading, without the checks.
         pytest.param("", [], 0, marks=pytest.mark.exhaustive),
-        pytest.param("", ["--strict"], 2, marks=pytest.mark.slow),
+        pytest.param("", ["--strict"], 2, marks=pytest.mark.exhaustive),
         pytest.param("  # kit: unreachable,", ["--strict"], 2, marks=pytest.mark.exhaustive),
         pytest.param(
             "  # kit: unreachable, sizes are never negative", ["--strict"], 0, marks=pytest.mark.slow

@@ -105,7 +105,7 @@ def audited(plan: Plan, samples: int) -> CompositionAudit:
 # and far below it here: intervals for events that were chosen in advance are wider than they need be.
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive  # in CI as a stage of three, below
 def test_a_regressor_with_half_the_noise_is_refuted() -> None:
     # Epsilon 4 in truth: probabilities 1/2 and 0.009. Of 700 runs each, 6.4 hits are expected where only
     # from 22 on the bound could fall to 2: probability below 1e-5.
@@ -229,7 +229,7 @@ def test_few_runs_are_made_where_each_takes_long() -> None:
     assert attrs.evolve(suspects(), seconds=1e-6).affordable(60.0) == 10_000
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_gaussian_noise_is_held_to_its_mu() -> None:
     @attrs.frozen
     class Smooth(Total):

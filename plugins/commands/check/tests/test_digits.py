@@ -63,13 +63,8 @@ class NoiseAlone(FloatNoise):
         return super().noisy(0.0, scale, sampler)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        pytest.param(FloatNoise, marks=pytest.mark.slow),
-        pytest.param(FromBits, marks=pytest.mark.exhaustive),
-    ],
-)
+@pytest.mark.exhaustive  # CI finds digits of the zoo
+@pytest.mark.parametrize("make", [FloatNoise, FromBits])
 def test_noise_that_has_all_digits_is_found_and_found_again(make):
     (found,) = run_checks(make, "regressor", only=[NAME]).results
     assert found.status == "failed", found.detail

@@ -21,6 +21,7 @@ SHIPPED = [ref for ref in REGISTRY.refs() if ref.distribution.startswith("dpkit-
 # The kit was written against these; every later part runs it in its own tests.
 FIRST = {"basic", "kendall", "peel", "rdp", "tukey"}
 WITHOUT_CLAIM = {"exact", "ols"}
+IN_CI = {"peel", "rdp", *WITHOUT_CLAIM}
 
 
 def failures(report):
@@ -47,9 +48,7 @@ def report_of(name):
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(
-            name, marks=pytest.mark.slow if name in FIRST | WITHOUT_CLAIM else pytest.mark.exhaustive
-        )
+        pytest.param(name, marks=pytest.mark.slow if name in IN_CI else pytest.mark.exhaustive)
         for name, _, _ in shipped()
     ],
 )

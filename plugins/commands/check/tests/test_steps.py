@@ -40,3 +40,8 @@ def test_a_step_has_no_larger_divergence_than_all_of_the_noise():
     orders = (2.0, 8.0)
     event = Renyi(orders, [order / 8 for order in orders], ADDED, proof="p")  # of mu = 1/2
     assert all(0 < _share(event, ndtr(x + 0.5), ndtr(x)) < 1 for x in (-3, 0, 2))
+
+
+def test_what_a_neighbor_never_does_is_paid_for_by_delta_alone():
+    assert _share(ApproxDP(40.0, 1e-3, ADDED, proof="p"), 2e-3, 0.0) == pytest.approx(2)
+    assert _share(PureDP(40.0, ADDED, proof="p"), 1e-9, 0.0) == math.inf

@@ -38,6 +38,7 @@ def both_ways(request, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.first(1)
 def test_each_animal_of_the_zoo_has_its_diagnosis(zoo, both_ways):
     registry = zoo(
         "missing_dependency",

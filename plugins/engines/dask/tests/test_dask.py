@@ -393,7 +393,7 @@ def test_a_sample_is_that_of_memory(engine, folder):
     assert there == document(attrs.evolve(plan, engine=None), in_memory(folder, schema_of()))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive  # CI kills one before sums of another model
 def test_a_worker_that_is_killed_changes_no_sample_and_no_account(folder, monkeypatch):
     plan = sampled("individual_filter")
     asked, again = [], []

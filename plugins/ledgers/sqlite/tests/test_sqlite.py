@@ -50,8 +50,8 @@ def test_a_file_of_sqlite_keeps_every_promise(check, files):
 
 
 @pytest.mark.slow
-def test_a_hundred_races_are_never_won_by_one_too_many(files):
-    suite.check_racers_never_spend_too_much(files, rounds=30)
+def test_races_are_never_won_by_one_too_many(files):
+    suite.check_racers_never_spend_too_much(files, rounds=10)
 
 
 @pytest.mark.exhaustive

@@ -193,7 +193,7 @@ def status(installed: Path) -> str:
     return said
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_sdist_has_the_source_and_makes_a_wheel_with_and_without_a_compiler(tmp_path):
     names = built(FOLDER, tmp_path, "sdist")
     assert {"hatch_build.py", "dpkit_kernels/kernels.c"} <= names

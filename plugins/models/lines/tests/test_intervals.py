@@ -66,9 +66,10 @@ def test_the_covariance_of_the_noise_is_the_one_that_is_derived():
     np.testing.assert_allclose(np.cov(np.array(drawn).T), derived, atol=0.03 * derived.max())
 
 
-# Noise alone, both about equal, sampling alone.
+# Both about equal, noise alone, sampling alone.
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "deviation"), [(2000, 25.0), (1000, 7.0), (1000, 0.1)])
+@pytest.mark.first(1)
+@pytest.mark.parametrize(("n", "deviation"), [(1000, 7.0), (2000, 25.0), (1000, 0.1)])
 def test_between_93_and_98_of_100_intervals_hold_the_truth(n, deviation):
     rng, held, wide = np.random.default_rng(2), [], []
     for _ in range(250):
@@ -93,6 +94,7 @@ def test_a_higher_level_is_wider():
 
 # The smallest eigenvalue of G is about as large as its noise, or a third of it.
 @pytest.mark.slow
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("n", "deviation"), [(300, 60.0), (300, 120.0)])
 def test_intervals_hold_the_truth_where_noise_drowns_the_matrix(n, deviation):
     rng, held, told = np.random.default_rng(5), [], []
@@ -282,7 +284,8 @@ def test_categories_of_which_some_were_left_out_are_as_they_were():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "deviation"), [(20_000, 30.0), (2000, 3.0)])
+@pytest.mark.first(1)
+@pytest.mark.parametrize(("n", "deviation"), [(2000, 3.0), (20_000, 30.0)])
 def test_between_93_and_98_of_100_intervals_hold_coefficients_of_categories(n, deviation):
     rng, held = np.random.default_rng(12), []
     for _ in range(150):

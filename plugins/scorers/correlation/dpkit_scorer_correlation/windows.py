@@ -75,10 +75,12 @@ class Windows:
 def dense_products(X: Matrix, windows: Windows, target: Vector) -> Vector:
     """Return, for each column of ``X`` in steps, the sum of products with ``target``."""
     if dpkit_kernels.COMPILED:
+        # kit: unreachable, where there is no compiler
         return kernels.products(X, windows.centers, windows.scales, STEPS, target)
     return _products_in_numpy(X, windows, target)
 
 
+# kit: unreachable, where there is a compiler
 def _products_in_numpy(X: Matrix, windows: Windows, target: Vector) -> Vector:
     # Tile by tile, of few rows or few columns, as ``X`` lies in memory.
     records, features = X.shape

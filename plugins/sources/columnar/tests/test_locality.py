@@ -110,8 +110,9 @@ class TypedOverAllFolders:
             yield batch.set_column(batch.schema.get_field_index("c"), "c", keys)
 
 
-@pytest.mark.parametrize("silent", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.slow
+@pytest.mark.first(1)
+@pytest.mark.parametrize("silent", [True, False])
 def test_keys_that_are_typed_over_all_folders_are_found_out(folders, silent):
     with pytest.raises(CheckFailed, match="differently together than alone"):
         check_source(lambda rows: TypedOverAllFolders(folders(rows)), ROWS, ordered=False, silent=silent)

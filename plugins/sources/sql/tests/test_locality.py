@@ -101,7 +101,7 @@ def sqlite(tmp_path):
     return write
 
 
-@pytest.mark.parametrize("tables", [20, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("tables", [20, pytest.param(200, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("rows", [loose, good], ids=["loose", "good"])
 def test_sqlite(sqlite, rows, tables):
     check_source(lambda rows: open_sqlite(str(sqlite(rows)), OPTIONS), rows, schema=SCHEMA, tables=tables)

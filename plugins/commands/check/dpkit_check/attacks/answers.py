@@ -284,7 +284,7 @@ def check_records_answer_for_themselves(make: Factory[Regressor], trial: Trial) 
             )
             for turn, (one, other) in enumerate(zip(first.summed_up, second.summed_up, strict=True)):
                 require(
-                    _same_rows(one, other, pair.row, pair.replacement is not None),
+                    same_rows(one, other, pair.row, replaced=pair.replacement is not None),
                     f"in round {turn + 1}, records that are in both tables contribute differently, after the "
                     f"same releases ({case.name})",
                 )
@@ -296,7 +296,7 @@ _Asked = tuple[list[npt.NDArray[Any]], npt.NDArray[Any]]
 """Contributions and groups of one round."""
 
 
-def _same_rows(one: _Asked, other: _Asked, row: int, replaced: bool) -> bool:
+def same_rows(one: _Asked, other: _Asked, row: int, *, replaced: bool) -> bool:
     """Return whether all records but that of ``row``, which the second may lack, contribute the same."""
 
     def others(rows: npt.NDArray[Any], present: bool) -> npt.NDArray[Any]:

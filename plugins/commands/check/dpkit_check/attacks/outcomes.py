@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from dpkit_check.attacks.answers import released_alike, require_one_release
+from dpkit_check.attacks.answers import released_alike, require_one_release, same_rows
 from dpkit_check.attacks.draws import share
 from dpkit_check.audit import Audit, audit, provable, strain
 from dpkit_check.cases.parts import kind_of
@@ -22,7 +22,17 @@ from dpkit_check.chances import Chosen, NotProbed, WholeNumber, law_of_whole_noi
 from dpkit_check.instrument import Transcript
 from dpkit_check.laws import hockey_stick, max_log_ratio, same_law
 from dpkit_check.trial import CheckFailed, Evidence, Factory, NotApplicable, Trial, attack, require
-from dpkit_core.privacy.events import ExponentialMechanism, Gaussian, Laplace, PermuteAndFlip, Repeated, walk
+from dpkit_core.privacy.events import (
+    ExponentialMechanism,
+    Filtered,
+    Gaussian,
+    Laplace,
+    NonSphericalGaussian,
+    PermuteAndFlip,
+    PoissonSampled,
+    Repeated,
+    walk,
+)
 from dpkit_core.protocols import Refusal, Regressor, TopKSelector
 
 # Of selections: runs that are audited, and those with next to no budget.
@@ -45,8 +55,10 @@ FOREIGN_PAIRS, FOREIGN_RUNS = 4, 2400
 # Corners of tables on which noise of the part's own is tried number by number, of 1 to so many records.
 WHOLE_PAIRS, WHOLE_RECORDS = 6, 3
 
-# Events of which each is one draw of the meter, and whose law follows from what is drawn.
-_PLAIN = (Laplace, Gaussian, ExponentialMechanism, PermuteAndFlip, Repeated)
+# Events of which each is one draw of the meter, and whose law follows from what is drawn; of noisy sums, and
+# of accounts for them, it follows from what each record contributes.
+_SUMMED = (NonSphericalGaussian, PoissonSampled, Filtered)
+_PLAIN = (Laplace, Gaussian, ExponentialMechanism, PermuteAndFlip, Repeated, *_SUMMED)
 
 
 @attack("privacy", kinds=("regressor",), statistical=True)
@@ -233,9 +245,9 @@ def _strangers_followed(trial: Trial, case: RegressorCase) -> int:
 def followed(case: RegressorCase, pair: Pair, *, seed: int, neighbors: bool = False) -> bool:
     """Return whether all that is released of two tables follows from what is seen.
 
-    False for a mechanism of the part's own, whose claim need not follow from its draws; sums, which are
-    charged by record; events of samples or of batches. Fails where the same answers give different documents
-    or, for ``neighbors``, a draw moves further than planned.
+    False for a mechanism of the part's own, whose claim need not follow from its draws; of batches;
+    and, for ``neighbors``, where more than one record contributes otherwise to a noisy sum. Fails where the
+    same answers give different documents or, for ``neighbors``, a draw moves further than planned.
     """
     if not all(isinstance(event, _PLAIN) for planned in case.plan.events for event in walk(planned)):
         return False
@@ -251,7 +263,24 @@ def followed(case: RegressorCase, pair: Pair, *, seed: int, neighbors: bool = Fa
         require_one_release(case, pair, *released)
     if neighbors:
         share(case, pair, first, second)
+        return _summed_alike(pair, first, second)
     return True
+
+
+def _summed_alike(pair: Pair, first: Transcript, second: Transcript) -> bool:
+    """Return whether all records but the one that differs contribute the same to every round of sums."""
+    if not first.summed_up and not second.summed_up:
+        return True
+    one, other = (np.column_stack((data.X, data.y)) for data in pair)
+    apart = len(one) - len(other)
+    if abs(apart) > 1 or len(first.summed_up) != len(second.summed_up):
+        return False
+    if apart < 0:
+        return _summed_alike(pair[::-1], second, first)
+    shared = len(other)
+    row = int(np.argmax([*(one[:shared] != other).any(axis=1), True]))
+    rounds = zip(first.summed_up, second.summed_up, strict=True)
+    return all(same_rows(a, b, row, replaced=not apart) for a, b in rounds)
 
 
 def refutable(case: RegressorCase, runs: int, error: float) -> bool:

@@ -12,10 +12,6 @@ Where secret coins say which records count, what a shift costs by one throw of t
 costs. All throws are tried instead. If the released numbers tell all the noise, the density of a release on a
 table is the mean over its throws of the density of the noise that leads to it: exact for both neighbors, so
 that no proof of amplification may promise less than the logarithm of their ratio.
-
-Where noise ends, so does the release: whatever one number of noise is, a released number is at most b on one
-table. Of the other table it is above b from some noise on. The first table never releases that, so that it is
-paid for by delta alone, whatever epsilon is: the chance of so much noise, which is exact, is at most delta.
 """
 
 from __future__ import annotations
@@ -55,12 +51,6 @@ _ENOUGH, _LARGEST = 1e6, 2.0**60
 # By how much slopes may differ, and by which share a shift may be too far for it: the release near a few
 # draws is not all of it.
 _UNEVEN, _SLACK = 0.05, 1.05
-
-# Where noise is looked for that changes nothing any more, in scales; at which places it is below that, and
-# how many scales beyond where it begins to matter it still does.
-_FAR, _WITHIN = 300.0, (-100.0, -20.0, -5.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 5.0, 20.0, 100.0)
-_NEVER = 1e-30
-_BEYOND = (0.0, 0.01, 0.1, 0.5, 1.0, 2.0, 5.0, 20.0, 100.0)
 
 # Throws of secret coins of which all are tried; with noise this many scales from its middle, and as coarse.
 _THROWS, _OUTSIDE, _FINE = 4, 40.0, 2.0**10
@@ -177,62 +167,7 @@ def shift_share(case: RegressorCase, pair: Pair, seed: int) -> float | None:
         return None
     if drawn.bounds:
         return _share_by_coins(case, pair, seed)
-    if min(data.records for data in pair) == 1:  # where noise ends hardly depends on how many there are
-        _require_ends_paid_for(case, pair, seed)
     return _share(case, pair, seed, first, drawn)
-
-
-def _require_ends_paid_for(case: RegressorCase, pair: Pair, seed: int) -> None:
-    """Fail where one Laplace number makes a release on one table that the other one never makes.
-
-    With more than delta's chance. Nothing is said where a fit refuses, or a release does not end.
-    """
-    own = [_fit(case, data, seed, ())[1] for data in pair]
-    known, laws = case.plan.events[0].pair(), [one.laws for one in own]
-    if known is None or laws != [["laplace"]] * 2 or any(one.others or one.bounds for one in own):
-        return
-    delta, scale = known[1], own[0].scales[0]
-    if _FAR * scale > _LARGEST or own[1].scales[0] != scale:
-        return
-
-    def released(table: int, noise: float) -> Vector | None:
-        return _fit(case, pair[table], seed, [noise - own[table].drawn[0] / scale])[0]
-
-    for side, (here, there) in itertools.product((1.0, -1.0), ((0, 1), (1, 0))):
-        ends = [released(table, side * far) for table in (here, there) for far in (_FAR, _FAR / 2)]
-        middle = released(there, 0.0)
-        if middle is None or any(end is None or end.shape != middle.shape for end in ends):
-            continue
-        last, before, most, less = (np.asarray(end) for end in ends)
-        j = int(np.argmax(np.abs(last - most))) if last.size else 0
-        up = np.sign(most - middle)[j : j + 1]
-        if not (np.array_equal(last, before) and np.array_equal(most, less)) or not up.size:
-            continue
-        level = up[0] * most[j] + 1e-9 * abs(most[j])
-        if not up[0] * last[j] > level:
-            continue
-
-        def never(table: int, noise: float, j: int = j, up: float = up[0], level: float = level) -> bool:
-            outcome = released(table, noise)
-            return outcome is not None and bool(up * outcome[j] > level)
-
-        if any(never(there, noise) for noise in _WITHIN) or never(here, -side * _FAR):
-            continue
-        outside, inside = -side * _FAR, side * _FAR
-        while abs(inside - outside) * scale > 1:
-            middle_noise = (outside + inside) / 2
-            outside, inside = (outside, middle_noise) if never(here, middle_noise) else (middle_noise, inside)
-        if not all(never(here, inside + side * step) for step in _BEYOND):
-            continue
-        # One whole number further, so that rounding never adds to the chance.
-        steps = side * inside + 1 / scale
-        chance = 1.0 - math.exp(steps) / 2 if steps < 0 else math.exp(-steps) / (1 + math.exp(-1 / scale))
-        if chance > delta * _SLACK + _NEVER:
-            raise CheckFailed(
-                f"noise of its own from {inside:.4g} of its scales on, which has a chance of {chance:.3g}, "
-                f"makes a release that a neighbor never makes; {delta:.3g} is planned, between "
-                f"{case.beside(pair)} ({case.name})"
-            )
 
 
 def _share(case: RegressorCase, pair: Pair, seed: int, first: Vector | None, drawn: _Moved) -> float | None:

@@ -4,12 +4,18 @@ Slopes show nothing of a number that was clipped, and too much or nothing of a r
 released number rises with one number of noise, and follows no other, it is at least some value from a level
 of that noise on, which halving finds on both neighbors. That several are is an event whose chance is the
 product of tails, exact on either: no proof may promise less than the two chances show.
+
+Where noise ends, so does the release: whatever one number of noise is, what is released of one table is at
+most some value. Of the other table it is above from some noise on. The first table never releases that, so
+that it is paid for by delta alone, whatever epsilon is.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import attrs
@@ -33,12 +39,15 @@ _NUMBERS, _COARSE = 20, 2.0**10
 # Scales at which steps are looked for, how far noise is moved to see what follows it, tries of all at once.
 _STEPS, _FAR, _TRIES = (-6.0, -4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0, 6.0), 3.0, 8
 
+# Scales at which noise that still changes nothing is taken to have ended; in numbers at most so large.
+_ENDS, _LARGEST = (2000.0, 4000.0), 2.0**60
+
 _HALVINGS = 24
 
 # Chances below tell nothing, since noise farther out is left out.
 _LEAST = 1e-12
 
-# What noise in whole steps and halving leave open.
+# What the law of noise in whole steps leaves open.
 _SLACK = 1.02
 
 
@@ -49,8 +58,8 @@ class _Given(Answers):
         super().__init__(15)
         self.sampler = _GivenSampler(self.generator, self)
         self.noise = noise
-        self.drawn: list[tuple[str, float]] = []
-        """Law and scale of each number."""
+        self.drawn: list[tuple[str, float, float]] = []
+        """Of each number law, scale, and by how many scales it is rounded at most."""
 
     def custom(self, event: Event) -> Any:
         return self.sampler
@@ -58,9 +67,9 @@ class _Given(Answers):
     def noisy(self, value: Any, draw: Any) -> Any:
         raise NotProbed
 
-    def give(self, law: str, scale: float, shape: tuple[int, ...]) -> Floats:
+    def give(self, law: str, scale: float, shape: tuple[int, ...], step: float = 0.0) -> Floats:
         first, size = len(self.drawn), math.prod(shape)
-        self.drawn += [(law, scale)] * size
+        self.drawn += [(law, scale, step)] * size
         noise = np.array([*self.noise[first : first + size], *[0.0] * size])[:size]
         return noise.reshape(shape)
 
@@ -78,7 +87,7 @@ class _GivenSampler(QuickSampler):
         if scale < _COARSE:
             raise NotProbed
         shape = (size,) if isinstance(size, int | np.integer) else tuple(size)
-        return np.rint(scale * self.given.give(law, scale, shape)).astype(np.int64)
+        return np.rint(scale * self.given.give(law, scale, shape, 1 / scale)).astype(np.int64)
 
     def discrete_laplace(self, scale: Any, size: Any = ()) -> Any:
         return self._whole("laplace", float(scale), size)
@@ -118,30 +127,26 @@ def steps_apart(case: RegressorCase, pair: Pair) -> float | None:
     """
     if len(case.plan.events) != 1:
         return None
-    (event,), worst = case.plan.events, 0.0
-    try:
-        chances = list(_chances(case, pair))
-    except NotProbed:
-        return None
-    for p, q in chances:
-        share = _share(event, p, q)
-        if share > _SLACK:
-            raise CheckFailed(
-                f"what is released of noise of its own is on one side of some values with probabilities "
-                f"{p:.4g} and {q:.4g}: {share:.4g} times what its {type(event).__name__} allows, between "
-                f"{case.beside(pair)} ({case.name})"
-            )
-        worst = max(worst, share)
-    return worst
+    (event,), shares = case.plan.events, list[float]()
+    with suppress(NotProbed):
+        for p, q in _chances(case, pair):
+            shares.append(_share(event, p, q))
+            if shares[-1] > _SLACK:
+                raise CheckFailed(
+                    f"what is released of noise of its own is on one side of some values with probabilities "
+                    f"{p:.4g} and {q:.4g}: {shares[-1]:.4g} times what its {type(event).__name__} allows, "
+                    f"between {case.beside(pair)} ({case.name})"
+                )
+    return max(shares, default=None)
 
 
 def _chances(case: RegressorCase, pair: Pair) -> Iterator[tuple[float, float]]:
     """Yield the chances of events on both neighbors."""
     released, drawn = _fit(case, pair[0], ())
     size = len(drawn)
-    if not 0 < size <= _NUMBERS or len({law for law, _ in drawn}) > 1:
+    if not 0 < size <= _NUMBERS or len({law for law, *_ in drawn}) > 1:
         raise NotProbed
-    law = drawn[0][0]
+    law, scale, step = drawn[0][0], max(scale for _, scale, _ in drawn), max(step for *_, step in drawn)
 
     def at(side: int, noise: Vector) -> Vector:
         found, again = _fit(case, pair[side], noise)
@@ -168,33 +173,39 @@ def _chances(case: RegressorCase, pair: Pair) -> Iterator[tuple[float, float]]:
             if np.any(at(side, np.take(_STEPS, places))[numbers] != table[places[noises], range(len(seen))]):
                 raise NotProbed
 
-    def levels(side: int, values: Vector) -> Vector:
-        """Return the noise from which on each of the numbers is at least some value."""
+    def tails(side: int, values: Vector) -> Floats:
+        """Return the least and largest chance that each number is at least some value, and that it is not."""
         low, high = (np.full(len(seen), end) for end in REACH[law])
         for _ in range(_HALVINGS):
             middle, noise = (low + high) / 2, np.zeros(size)
             noise[noises] = middle
             there = signs * at(side, noise)[numbers] >= values
             low, high = np.where(there, low, middle), np.where(there, middle, high)
-        return high
+        sooner, later = low - step, high + step
+        above = chance_above(law, later), chance_above(law, sooner)
+        return np.array([above, (chance_below(law, sooner), chance_below(law, later))])
 
-    steps = []
-    for values in signs * tables[0]:
-        ends = [levels(side, values) for side in (0, 1)]
-        steps += [[tail(law, end) for end in ends] for tail in (chance_above, chance_below)]
-    chances = np.maximum(steps, _LEAST)  # of each step and side of it, on each neighbor, of each number
+    # On each neighbor the least and the largest chances, of each step and side of it, of each number.
+    found = np.array([[tails(side, values) for side in (0, 1)] for values in signs * tables[0]])
+    chances = np.maximum(found, _LEAST).transpose(1, 3, 0, 2, 4)
     for one, other in ((0, 1), (1, 0)):
-        p, q = chances[:, one], chances[:, other]
-        best = np.argmax(p / q, axis=0), np.arange(len(seen))
-        yield math.prod(p[best]), math.prod(q[best])
-        for up, down in zip(range(0, len(p), 2), range(1, len(p), 2), strict=True):
-            rises = p[up] / q[up] > p[down] / q[down]
-            yield tuple(math.prod(np.where(rises, each[up], each[down])) for each in (p, q))
+        p, q = chances[one, 0], chances[other, 1]
+        for ps, qs in ((np.concatenate(p), np.concatenate(q)), *zip(p, q, strict=True)):
+            best = np.argmax(ps / qs, axis=0), np.arange(len(seen))
+            yield math.prod(ps[best]), math.prod(qs[best])
+    if size > 1 or _ENDS[-1] * scale > _LARGEST:
+        return
+    for end, (here, there) in itertools.product((1.0, -1.0), ((0, 1), (1, 0))):
+        before, last = (signs * at(there, np.array([end * far]))[numbers] for far in _ENDS)
+        beyond = end * signs * at(here, np.array([end * _ENDS[-1]]))[numbers] > end * last
+        if before == last and beyond:
+            above, below = tails(here, np.nextafter(last, math.inf) if end > 0 else last)
+            yield float((above if end > 0 else below)[0, 0]), 0.0
 
 
 def _fit(
     case: RegressorCase, data: Any, noise: Sequence[float] | Vector
-) -> tuple[Vector, list[tuple[str, float]]]:
+) -> tuple[Vector, list[tuple[str, float, float]]]:
     answers = _Given(noise)
     outcome, _ = case.run(data, answers, released_numbers)
     if isinstance(outcome, Refusal):
@@ -203,7 +214,13 @@ def _fit(
 
 
 def _share(event: Event, p: float, q: float) -> float:
-    """Return which share of an event is used by something of chance p on one neighbor, and q on the other."""
+    """Return which share of an event is used by something of chance p on one neighbor, and q on the other.
+
+    What has no chance at all is paid for by delta alone.
+    """
+    if not q:
+        _, delta = event.pair() or (0.0, 1.0)
+        return p / delta if delta else math.inf
     p, q = (min(chance, 1 - _LEAST) for chance in (p, q))  # as floats, chances near 1 are 1
     if isinstance(event, Renyi):
         return max(
