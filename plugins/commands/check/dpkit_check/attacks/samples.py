@@ -101,22 +101,29 @@ def check_samples_are_poisson_samples(make: Factory[Regressor], trial: Trial) ->
 def _require_hidden(case: RegressorCase, seed: int) -> int:
     """Return how often a fit was repeated; fail where what is released follows from the sample.
 
-    The noisy answers are the same each time. Where, in many runs, others are released with each other sample,
-    and the same with the same sample, no coin but those of the sample is behind it.
+    The noisy answers are the same each time. Where the same sample leads to the same release, and others to
+    some that a single record never leads to, no coin but those of the sample is behind it.
     """
-    data = case.population.dataset(np.array([case.population.corners()[0]] * EQUAL))
-    tapes = [_asked(case, data, seed, secret) for secret in range(REPEATED)]
+    corner = case.population.corners()[0]
+    alone, tapes = (
+        [
+            _asked(case, case.population.dataset(np.tile(corner, (records, 1))), seed, secret)
+            for secret in range(REPEATED)
+        ]
+        for records in (1, EQUAL)
+    )
     if any(tape.over or tape.unseen for tape in tapes):
         return 0
     released: dict[Any, set[_Outcome]] = {}
     for tape in tapes:
         released.setdefault(tuple(tuple(block.asked) for block in tape.blocks), set()).add(tape.released)
     follows = len(released) <= REPEATED // 2 and all(len(found) == 1 for found in released.values())
-    different = len(set.union(*released.values()))
-    if follows and different > 1:
+    new = set.union(*released.values()) - {tape.released for tape in alone}
+    if follows and new:
         raise CheckFailed(
-            f"with the same answers from the meter, {different} different models are released of {EQUAL} "
-            f"equal records, one for each sample: its size, say, is seen beside the noise ({case.name})"
+            f"with the same answers from the meter, {EQUAL} equal records lead to "
+            f"{number_of(len(new), 'model')} that one of them never does, each by a sample of its own: its "
+            f"size, say, is seen beside the noise ({case.name})"
         )
     return REPEATED
 
