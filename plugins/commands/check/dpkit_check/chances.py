@@ -611,6 +611,8 @@ def chances(wins: Wins, left: int) -> tuple[float, float]:
             return wins(Script(np.arange(left), noise))
 
         if not won(high):
+            if won(low):
+                raise NotProbed  # the least noise wins, and not the most
             return math.inf
         if won(low):
             return -math.inf

@@ -755,7 +755,8 @@ def _all_lists_apart(make: Factory[TopKSelector], trial: Trial) -> Iterator[floa
         duels = list(case.duels())
         pairs = [*duels, *case.neighbors(rng, LIST_PAIRS)]
         others = rng.permutation(len(pairs))[: LIST_PAIRS * trial.effort]
-        for pair in (*(pair for pair in duels if _together(case, pair)), *(pairs[i] for i in others)):
+        together = (pair for pair in duels if _together(case, pair))
+        for pair in (*together, *case.ladders(), *(pairs[i] for i in others)):
             try:
                 yield lists_apart(case, pair)
             except NotProbed:
