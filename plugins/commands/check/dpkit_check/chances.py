@@ -1117,7 +1117,7 @@ Selects = Callable[[OneDraw], Picks]
 
 #: Lists, sets or candidates that get a noise of their own; halvings of its reach, which are fewer than for
 #: one candidate, and random draws by which it is seen that the best noisy one wins.
-MOST_LISTS, LIST_HALVINGS, LIST_TRIES = 60, 18, 8
+MOST_LISTS, LIST_HALVINGS, LIST_TRIES = 130, 18, 8
 
 #: The most samples of candidates whose laws are computed one by one.
 MOST_SAMPLES = 20

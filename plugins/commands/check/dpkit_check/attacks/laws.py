@@ -86,8 +86,8 @@ _DIVERGING = (-0.5, -0.25, 0.0, 0.25, 0.5)
 SMALL_SHAPES = ((2, (1,)), (3, (2,)))
 # Of a thorough run.
 LARGER_SHAPES = ((12, (4,)), (30, (1, 1, 1)))
-# Candidates of which one is picked: a dozen, and more than a group or a number of tries has.
-WIDE = (12, 40, 120)
+# Candidates of which one rises or falls: more than a group has.
+CROWD = 40
 # Nearly all that there are, in one round: what a claim for one pick says of five.
 DEEP_SHAPES, DEEP_RUNS = ((6, (5,)),), 5000
 # Pairs of scores whose exact laws are compared, of all plans of one shape and sensitivity; and of each plan.
@@ -134,7 +134,7 @@ CHOICES = ((2, 1, 1), (3, 2, 3), (4, 2, 1))
 SCANNED, _FIRST, _LEVELS = 60, (1, 5), (-4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0, 6.0, 9.0)
 # Chances below are not compared: what noise beyond 45 scales adds is left out.
 _SEEN = 1e-12
-# Candidates of which one may have to win several draws.
+# Candidates of which one may have to win several draws, or may not be found in a number of tries.
 MANY = 120
 # Features and picks of which all lists are compared, and the sensitivity: monotone scores, and others.
 LISTS: tuple[tuple[int, int, tuple[float, float]], ...] = (
@@ -255,17 +255,14 @@ def check_selection_hides_the_scores(make: Factory[TopKSelector], trial: Trial) 
 
 def _among_many(make: Factory[TopKSelector]) -> Iterator[tuple[SelectorCase, Pair]]:
     """Yield scores of many of which one rises or falls, or two that lead change places; two moved alike."""
-    for d in WIDE:
-        case = claimed_selection(make, d, (1,))
-        if case is None or not case.plan.events:
-            continue
-        spread = case.moves[0][1]
-        one = np.arange(d) == 0
-        yield case, ([np.zeros(d)], case.raised([np.zeros(d)], one))
-        yield case, ([np.zeros(d)], case.raised([np.zeros(d)], ~one))
-        lead = np.where(np.arange(d) < 2, 0.0, -FAR * spread)
-        first, second = ((np.arange(d) == place) * (spread / 2) for place in (0, 1))
-        yield case, ([lead + first], [lead + second])
+    if case := claimed_selection(make, CROWD, (1,)):
+        one = np.arange(CROWD) == 0
+        for rising in (one, ~one):
+            yield case, ([np.zeros(CROWD)], case.raised([np.zeros(CROWD)], rising))
+    if case := claimed_selection(make, MANY, (1,)):
+        spread, place = case.moves[0][1], np.arange(MANY)
+        lead = np.where(place < 2, 0.0, -FAR * spread)
+        yield case, ([lead + spread / 2 * (place == 0)], [lead + spread / 2 * (place == 1)])
     yield from _moved_alike(make)
 
 
@@ -761,9 +758,6 @@ def _all_lists_apart(make: Factory[TopKSelector], trial: Trial) -> Iterator[floa
                 yield lists_apart(case, pair)
             except NotProbed:
                 break
-    for case, pair in _among_many(make):
-        with suppress(NotProbed):
-            yield lists_apart(case, pair)
     for variant in each_variant(make):
         many, tested, decided = (
             claimed_selection(variant, *shape) for shape in ((AMONG, (1,)), TESTED, DECIDED)
