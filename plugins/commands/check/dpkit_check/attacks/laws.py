@@ -431,7 +431,9 @@ def _along_apart(make: Factory[TopKSelector]) -> Iterator[float]:
     case = claimed_selection(make, 2, (1,), budget=SMALL_BUDGET)
     if case is None:
         return
-    for law, places in ((summed_chances, _SUMMED), (_fair_chances, _FAIR)):
+    laws: tuple[tuple[Callable[[Any], tuple[float, float]], Sequence[float]], ...]
+    laws = (summed_chances, _SUMMED), (_fair_chances, _FAIR)
+    for law, places in laws:
         with suppress(NotProbed):
             known = {place: law(partial(_last_wins, case, 0, place)) for place in places}
             precise = {place: found for place, found in known.items() if min(found) > _PRECISE}
