@@ -843,8 +843,11 @@ def lists_apart(case: SelectorCase, pair: Pair) -> float:
     def picked(values: Sequence[Vector], script: Script) -> tuple[int, ...]:
         return case.selected(values, Chosen(script))
 
-    laws: tuple[Callable[[Callable[[Any], tuple[int, ...]]], Law[Any]], ...]
-    laws = (partial(law_of_lists, features=case.features), law_of_fair, law_in_stages)
+    laws: list[Callable[..., Law[Any]]] = [
+        partial(law_of_lists, features=case.features),
+        law_of_fair,
+        law_in_stages,
+    ]
     for number, law in enumerate(laws, start=1):
         try:
             one, other = (law(partial(picked, values)) for values in pair)

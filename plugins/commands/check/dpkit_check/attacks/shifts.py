@@ -203,7 +203,8 @@ def _share(case: RegressorCase, pair: Pair, seed: int, first: Vector | None, dra
         return None
     told = np.linalg.matrix_rank(slopes, tol=1e-6 * np.abs(slopes).max())
     whole = told == np.count_nonzero(np.any(slopes, axis=0))
-    if not whole and set(laws) == {"laplace"} and event.pair() is not None and not event.pair()[1]:
+    pure = (known := event.pair()) is not None and not known[1]
+    if pure and not whole and set(laws) == {"laplace"}:
         shift, whole = _least(slopes, far)
         farther = base + shift * _TAIL / np.abs(shift).sum()
         (one, _), (two, _) = _fit(case, pair[0], seed, farther), _fit(case, pair[1], seed, farther + shift)
