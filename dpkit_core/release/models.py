@@ -110,7 +110,12 @@ class IntervalsOfALine(Protocol):
 
     @property
     def centered(self) -> tuple[tuple[str, ...], ...]:
-        """The features of each column of categories whose coefficients are taken to add up to 0."""
+        """The features of each column of categories whose coefficients, but empty ones', add up to 0."""
+        ...
+
+    @property
+    def empty(self) -> tuple[str, ...]:
+        """The features of these columns of which no records can be told from noise."""
         ...
 
     @property

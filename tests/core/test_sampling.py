@@ -20,7 +20,15 @@ from scipy.special import chdtrc, kolmogorov, ndtr
 
 from dpkit_core.arrays import Floats
 from dpkit_core.noise.randomness import Randomness
-from dpkit_core.noise.sampler import Grid, Sampler, gaussian_grid, laplace_grid
+from dpkit_core.noise.sampler import (
+    _GAUSSIAN_WIDTH,
+    _LAPLACE_WIDTH,
+    Grid,
+    Sampler,
+    _stairs,
+    gaussian_grid,
+    laplace_grid,
+)
 from dpkit_core.noise.selection import select
 
 FALSE_ALARM = 1e-4
@@ -245,13 +253,9 @@ def kept(law: str, scale: Fraction, leading: float, place: int, uniform: float, 
     return int(drawn)
 
 
-@pytest.mark.parametrize("law", EXPONENTS)
-@pytest.mark.parametrize(("scale", "width"), [(Fraction(7, 3), {"laplace": 2, "gaussian": 3})])
-def test_each_integer_is_proposed_once_and_kept_with_its_exact_bias(
-    law: str, scale: Fraction, width: dict[str, int]
-) -> None:
-    wide, levels = width[law.removeprefix("discrete_")], 4
-    proposed = []
+@pytest.mark.parametrize(("law", "wide"), [("discrete_laplace", 2), ("discrete_gaussian", 3)])
+def test_each_integer_is_proposed_once_and_kept_with_its_exact_bias(law: str, wide: int) -> None:
+    scale, levels, proposed = Fraction(7, 3), 4, []
     for level, place in itertools.product(range(levels), range(-wide, wide)):
         leading = 0.75 / 2**level  # as many zeros before the first 1, with probability 2^-level / 2
         x = kept(law, scale, leading, place, 0.0)
@@ -264,6 +268,15 @@ def test_each_integer_is_proposed_once_and_kept_with_its_exact_bias(
             uniform = (threshold + offset) / 2**53
             assert kept(law, scale, leading, place, uniform) == (x if offset < 0 else None)
     assert sorted(proposed) == list(range(-levels * wide, levels * wide))
+
+
+@pytest.mark.parametrize("law", EXPONENTS)
+@pytest.mark.parametrize("scale", [Fraction(1, 2**50), Fraction(7, 3), 2**50])
+def test_a_stair_is_wide_enough_for_the_next_to_be_half_as_high(law: str, scale: Fraction | int) -> None:
+    factor = {"discrete_laplace": _LAPLACE_WIDTH, "discrete_gaussian": _GAUSSIAN_WIDTH}[law]
+    *_, width = _stairs(scale, factor)
+    for gamma in (EXPONENTS[law](factor, 1), EXPONENTS[law](width, scale)):
+        assert exp_digits(min(gamma, Fraction(9)), 60) < 2**59
 
 
 def test_what_no_float_holds_is_drawn_exactly() -> None:

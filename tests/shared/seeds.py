@@ -2,7 +2,8 @@
 
 ``python tests/shared/seeds.py FILE`` tries every shipped part by the seeds 0 to 49, the cheapest first, and
 adds a line to FILE for each run; started again, it goes on after the last. Names of parts after FILE limit it
-to these. A file belongs to one version of kit and parts: begin another for the next.
+to these; ``--seeds 10`` stops at seed 9. A file belongs to one version of kit and parts: begin another for
+the next. ``--table docs/reference/kit-costs.csv`` writes what a file says of each part, and tries none.
 """
 
 import argparse
@@ -83,7 +84,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("parts", nargs="*")
+    parser.add_argument("--seeds", type=int, default=len(SEEDS))
+    parser.add_argument("--table", type=Path)
     given = parser.parse_args()
+    if given.table is not None:
+        _write_table(given.table, _rows(given.file))
+        return
     parts = {name: (kind, make) for name, kind, make in shipped() if name in given.parts or not given.parts}
     if unknown := set(given.parts) - set(parts):
         parser.error(f"no shipped part is called {', '.join(sorted(unknown))}")
@@ -93,7 +99,26 @@ def main():
         _add(given.file, name, kind, make, range(1))
     cost = {name: float(row["seconds"]) for (name, seed), row in _rows(given.file).items() if not seed}
     for name in sorted(parts, key=cost.__getitem__):
-        _add(given.file, name, *parts[name], SEEDS)
+        _add(given.file, name, *parts[name], SEEDS[: given.seeds])
+
+
+def _write_table(table, rows):
+    """Write processor seconds by seed 0, which makes every check, and by others; and how many runs failed."""
+    found = {}
+    for (name, seed), row in rows.items():
+        found.setdefault(name, {})[seed] = row
+    lines = []
+    for name, runs in sorted(found.items(), key=lambda each: float(each[1][0]["seconds"])):
+        others = [float(row["seconds"]) for seed, row in runs.items() if seed]
+        again = f"{sum(others) / len(others):.1f}" if others else ""
+        failed = sum(row["status"] == "failed" for row in runs.values())
+        lines.append((name, f"{float(runs[0]['seconds']):.1f}", len(runs), failed, again))
+    with table.open("w", encoding="utf-8", newline="") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(
+            ("part", "processor seconds", "seeds", "false alarms", "seconds for each further seed")
+        )
+        writer.writerows(lines)
 
 
 def _rows(file):

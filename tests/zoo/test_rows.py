@@ -4,17 +4,19 @@
 """
 
 import importlib
+import itertools
 import json
 
 import attrs
+import numpy as np
 import pytest
-from dpkit_check import CheckFailed, checks_for, kind_of, run_checks
-from dpkit_check.attacks import digits, outcomes, samples
+from dpkit_check import CheckFailed, Pair, box, checks_for, kind_of, run_checks
+from dpkit_check.attacks import digits, outcomes, persons, samples
 from dpkit_check.attacks.branches import draws_keep_the_law
 from dpkit_check.cases.regressors import served
 from dpkit_check.recipes import TABLES
 
-from dpkit_core import Budget
+from dpkit_core import Budget, Neighboring
 from dpkit_core.plugins.kinds import PARTS
 from zoo.published import PUBLISHED as ROWS
 from zoo.published import iterates, sums
@@ -186,7 +188,9 @@ def test_the_attack_finds_the_lie(row, monkeypatch):
         monkeypatch.setattr(samples, "SCREENING", ((12, 8), (60, 2)))
         monkeypatch.setattr(samples, "RUNS", 500)
         monkeypatch.setattr(digits, "RUNS", 800)
+        monkeypatch.setattr(outcomes, "SCREENING", ((16, 8), (60, 3), (160, 1)))
         monkeypatch.setattr(outcomes, "RUNS", 1500)
+        monkeypatch.setattr(persons, "AUDITED", 2400)
     report = checked(row.part, [check])
     assert not report.ok, report.statement
     if row.effort == "exhaustive":
@@ -250,6 +254,17 @@ def test_a_pair_of_which_one_raises_is_told_as_that_pair():
     with pytest.raises(CheckFailed, match="neighbors raises ArithmeticError: not of twelve; the") as failed:
         draws_keep_the_law(case, pair)
     assert [len(table) for table in failed.value.scene["tables"]] == [13, 12]
+
+
+@pytest.mark.parametrize("relation", Neighboring)
+@pytest.mark.parametrize(("part", "followed"), [(sums.ClippedMean, True), (sums.ShrunkExactly, False)])
+def test_sums_are_followed_where_no_other_record_contributes_otherwise(part, followed, relation):
+    case = served(part, box(1, relation), Budget(1.0, 1e-6))
+    records = np.array([[1.0, 1.0], [0.5, -0.25], [1.0, 0.75]])
+    for row in range(3):
+        pair = Pair(records, row, -records[row] if relation is Neighboring.REPLACE_ONE else None)
+        for tables in itertools.permutations(case.population.datasets(pair)):
+            assert outcomes.followed(case, tables, seed=row, neighbors=True) is followed
 
 
 def test_a_lie_of_one_attack_alone_is_filed_under_it():

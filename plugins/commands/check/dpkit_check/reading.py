@@ -93,7 +93,7 @@ class Site:
 
     def note(self, one: Any) -> None:
         """Keep what was compared."""
-        small = _small(one)
+        small = one if type(one) is float or type(one) is int else _small(one)  # most are
         if isinstance(small, str):
             self.words.append(small)
         elif small is not None and not self.least <= small <= self.most:
@@ -428,8 +428,6 @@ def _seen(site: Site) -> str:
 
 def _small(value: Any) -> float | str | None:
     """Return a number or a text; the largest of an array; None of what cannot be compared."""
-    if type(value) is float or type(value) is int:  # most are
-        return value
     match value:
         case bool() | int() | float() | str():
             return value

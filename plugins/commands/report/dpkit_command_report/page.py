@@ -284,7 +284,8 @@ def model_and_intervals(release: Release) -> Shown:
         return table
     line = release.coefficients()
     for column in intervals.centered:
-        shared = math.fsum(line[name] for name in column) / len(column)
+        filled = [name for name in column if name not in intervals.empty]
+        shared = math.fsum(line[name] for name in filled) / len(filled)
         line |= {name: line[name] - shared for name in column} | {INTERCEPT: line[INTERCEPT] + shared}
     first, second, *others = table.header
     header = (first, second, "95 % from", "to", *others)

@@ -43,7 +43,10 @@ over the others, and noise of deviation s; it is below ``SHOWN`` s. With B ortho
 such columns, and the constant as it is, these lines are beta = B gamma, and the best has E[B^T (1, u) (t -
 (1, u)^T B gamma)] = 0, which is all that the test needs. In place of M it has Q^T M Q, for Q with the blocks
 B and 1. The noise in it is as before: B^T (e - E_G B gamma) has the covariance B^T N(B gamma) B = (s^2 / 2)
-((1 + |gamma|^2) I + gamma gamma^T) = N(gamma), since B^T B = I and |B gamma| = |gamma|.
+((1 + |gamma|^2) I + gamma gamma^T) = N(gamma), since B^T B = I and |B gamma| = |gamma|. With a category of
+which the matrix shows no records, by ``EMPTY`` s, the sum of 0 would leave all others open. So the line is
+the best of those where such a category is as the mean of the others, whose coefficients alone add up to 0,
+and nothing is said of its own.
 
 *Spread.* Where the sum of (r (1, u)) (r (1, u))^T was released, with r the clipped residual of G^-1 h, it
 takes the place of sigma^2 G, as in the covariance of Eicker, Huber and White, and residuals may be of unequal
@@ -60,7 +63,7 @@ import attrs
 
 from dpkit_core.errors import InvalidOption
 from dpkit_core.release.models import INTERCEPT
-from dpkit_core.text import Shown, number_of
+from dpkit_core.text import Shown, number_of, some_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,6 +83,10 @@ ALLOWED = 0.5
 #: Deviations of the noise from which on a column is known to have records of none of its categories: noise
 #: alone says so of one column in 30 000.
 SHOWN = 4.0
+
+#: Deviations of the noise up to which a category may have no records. Its interval would be the whole line,
+#: about, and so would those of all other categories of its column.
+EMPTY = 2.0
 
 #: How often the line that fits best is found again with the covariance that belongs to it.
 ROUNDS = 4
@@ -104,7 +111,9 @@ class Intervals:
     solution
         What tests lines; for ``of_line``.
     centered
-        The features of each column whose coefficients add up to 0.
+        The features of each column whose coefficients add up to 0, but for empty ones.
+    empty
+        The features of these columns of which no records can be told from noise.
     """
 
     names: tuple[str, ...]
@@ -114,6 +123,7 @@ class Intervals:
     least: str
     solution: Solution
     centered: tuple[tuple[str, ...], ...] = ()
+    empty: tuple[str, ...] = ()
 
     def of_line(self, X: Matrix) -> Matrix:
         """Return the lower and upper end of the line at records (n x 2); not for single targets.
@@ -130,7 +140,9 @@ class Intervals:
             raise InvalidOption(
                 f"X has {number_of(rows.shape[1] - 1, 'column')}; give one for each of {self.names[:-1]}"
             )
-        return self.solution.intervals(rows, self.level)
+        ends = self.solution.intervals(rows, self.level)
+        ends[rows[:, np.isin(self.names, self.empty)].any(axis=1)] = -math.inf, math.inf
+        return ends
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -143,6 +155,10 @@ class Intervals:
             "values of a numeric column would tell more; of features that add up to a constant, leave one "
             "out.",
         )
+        empty = (
+            f"Of {some_of(self.empty)} no records can be told from noise, so nothing is said of their "
+            "coefficients; the others of their columns are told as if there were none.",
+        )
         columns = ", and those of ".join(f"{column[0]} to {column[-1]}" for column in self.centered)
         centered = (
             f"Here the coefficients of {columns} add up to 0, as those of the model need not: each says how "
@@ -154,7 +170,8 @@ class Intervals:
             "records. They count the noise and the sampling of records, and cost no budget.",
             self._takes + " They say nothing of features that were not selected.",
             *(centered if self.centered else ()),
-            *(() if np.isfinite(self.bounds).all() else weak),
+            *(empty if self.empty else ()),
+            *(weak if np.isinf(self.bounds).any(axis=1).sum() > len(self.empty) else ()),
         )
 
     @property
@@ -212,18 +229,30 @@ def intervals_of(
     turn[-1, 0] = moments.label_scale
     turn[-1, 1:] = -slopes * np.asarray(centers)
     matrix = np.asarray(moments.matrix())
+    gram = matrix[:-1, :-1]
+
+    def shows(places: Sequence[int], constant: float = 0.0) -> bool:
+        """Return whether records are shown where the sum of these features and a constant is not 0."""
+        line = np.linalg.solve(turn, np.append(np.isin(range(len(slopes)), places), constant))
+        line /= np.linalg.norm(line)
+        return bool(line @ gram @ line >= (SHOWN if constant else EMPTY) * moments.deviation)
+
     centered: list[tuple[str, ...]] = []
+    empty: list[int] = []
     sums = []
     for column in categories:
         if len(column) < 2 or not set(column) <= set(features):
             continue
         places = [features.index(name) for name in column]
-        # d of the notes: coefficients 1 here and the intercept -1 are 0 where a record has one category.
-        none = np.linalg.solve(turn, np.append(np.isin(range(len(slopes)), places), -1.0))
-        none /= np.linalg.norm(none)
-        if none @ matrix[:-1, :-1] @ none < SHOWN * moments.deviation:
-            centered.append(tuple(column))
-            sums.append(turn[places].sum(axis=0))
+        if shows(places, constant=-1.0):  # records of none of them
+            continue
+        without = [j for j in places if not shows([j])]
+        if len(places) - len(without) < 2:
+            without = []
+        centered.append(tuple(column))
+        empty += without
+        sums.append(turn[[j for j in places if j not in without]].sum(axis=0))
+        sums += list(turn[without])
     # Orthonormal, for the lines of which these are 0; the constant stays first, where G counts records.
     basis = np.eye(len(turn), len(turn) - len(sums))
     if sums:
@@ -238,9 +267,12 @@ def intervals_of(
         rotation.T @ matrix @ rotation, moments.deviation, turn @ basis, moments.label_center, spread
     )
     names = (*features, INTERCEPT)
-    bounds = solution.intervals(np.eye(len(names)), level)
+    told = np.delete(np.arange(len(names)), empty)
+    bounds = np.tile([-math.inf, math.inf], (len(names), 1))
+    bounds[told] = solution.intervals(np.eye(len(names))[told], level)
     least = features[int(np.abs((basis @ solution.weakest)[1:]).argmax())]
-    return Intervals(names, bounds, level, target, least, solution, tuple(centered))
+    unseen = tuple(features[j] for j in empty)
+    return Intervals(names, bounds, level, target, least, solution, tuple(centered), unseen)
 
 
 @attrs.frozen(eq=False)

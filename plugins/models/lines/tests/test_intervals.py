@@ -72,7 +72,7 @@ def test_the_covariance_of_the_noise_is_the_one_that_is_derived():
 @pytest.mark.parametrize(("n", "deviation"), [(1000, 7.0), (2000, 25.0), (1000, 0.1)])
 def test_between_93_and_98_of_100_intervals_hold_the_truth(n, deviation):
     rng, held, wide = np.random.default_rng(2), [], []
-    for _ in range(250):
+    for _ in range(150):
         intervals = model_of(records(n, rng), deviation, rng).intervals("y")
         ends, truth = intervals.bounds, np.append(SLOPES, LEVEL)
         held.append((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
@@ -98,7 +98,7 @@ def test_a_higher_level_is_wider():
 @pytest.mark.parametrize(("n", "deviation"), [(300, 60.0), (300, 120.0)])
 def test_intervals_hold_the_truth_where_noise_drowns_the_matrix(n, deviation):
     rng, held, told = np.random.default_rng(5), [], []
-    for _ in range(150):
+    for _ in range(80):
         ends = model_of(records(n, rng), deviation, rng).intervals("y").bounds
         truth = np.append(SLOPES, LEVEL)
         held.append((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
@@ -254,6 +254,30 @@ def test_categories_that_many_records_lack_are_as_they_were():
     assert (np.diff(few.intervals("y", 0.95, [KINDS[1:4], KINDS[4:]]).bounds)[:, 0] < 0.6).all()
 
 
+@pytest.mark.parametrize("share", [0.0, 1e-4])
+def test_of_a_category_without_records_alone_nothing_is_told(share):
+    model = model_of_kinds(20_000, 10.0, np.random.default_rng(15), shares=[0.7 - share, 0.3, share])
+    intervals = model.intervals("y", 0.95, [KINDS[1:4], KINDS[4:]])
+    assert [row[0] for row in intervals.rows if row[1] == "cannot be told"] == ["kind=c"]
+    assert intervals.empty == ("kind=c",)
+    told = np.array([2.0, 0.25, -0.25, 0.25, -0.25, 3.75])  # a and b add up to 0, in place of all three
+    ends = np.delete(intervals.bounds, 3, axis=0)
+    assert (np.abs(ends.mean(axis=1) - told) < 0.15).all()
+    of_a, of_c = intervals.of_line(np.array([[0.5, 1, 0, 0, 1, 0], [0.5, 0, 0, 1, 1, 0]]))
+    assert of_a[0] < 0.5 * 2.0 + 1.0 + 0.25 + 3.0 < of_a[1] < of_a[0] + 0.5
+    assert np.isinf(of_c).all()
+    text = " ".join(intervals.sentences)
+    assert "Of 'kind=c' no records can be told from noise" in text
+    assert "leave one out" not in text
+
+
+def test_where_no_category_stands_out_nothing_of_them_is_told():
+    model = model_of_kinds(100, 2000.0, np.random.default_rng(16))
+    intervals = model.intervals("y", 0.95, [KINDS[1:4], KINDS[4:]])
+    assert not intervals.empty
+    assert not np.isfinite(intervals.bounds).any()
+
+
 @pytest.mark.parametrize("share", [0.02, 0.3])
 def test_categories_that_some_records_have_none_of_keep_what_tells_these_apart(share):
     def table(n, rng):
@@ -288,7 +312,7 @@ def test_categories_of_which_some_were_left_out_are_as_they_were():
 @pytest.mark.parametrize(("n", "deviation"), [(2000, 3.0), (20_000, 30.0)])
 def test_between_93_and_98_of_100_intervals_hold_coefficients_of_categories(n, deviation):
     rng, held = np.random.default_rng(12), []
-    for _ in range(150):
+    for _ in range(80):
         ends = model_of_kinds(n, deviation, rng).intervals("y", 0.95, [KINDS[1:4], KINDS[4:]]).bounds
         held.append((ends[:, 0] <= OF_KINDS) & (ends[:, 1] >= OF_KINDS))
     assert 0.93 <= np.mean(held) <= 0.98

@@ -39,7 +39,8 @@ cells tell them. Each round, of which there are 200 or as many as trees, release
 residuals. It knows the residuals of the last and needs no matrix of moments, whose noise grows with the
 square of the number of columns. With d columns and the signal k below, the step size times rounds is 4 k /
 sqrt(d); as far as this is more than 1 a round, it is by momentum, which fades within an eighth of the rounds.
-The line is the mean over the second half of the rounds, shrunk by what noise alone would explain.
+The line is the mean over the second half of the rounds, without what noise alone would explain; where most
+slopes look like noise, these are as good as 0, and the others stay.
 
 *5. Trees.* Each is oblivious and drawn from public coins: D features, one per level, with a threshold each.
 The residuals of all records, clipped to g, are added up in the leaves, and the sums S are released. A leaf's

@@ -63,6 +63,7 @@ class Learning:
     def __len__(self) -> int:
         return len(self.targets)
 
+    # kit: unreachable, tables of the kit are one piece
     def __getitem__(self, part: slice, /) -> Learning:
         return Learning(self.codes[:, part], self.targets[part], self.scores[..., part], self.leaf[part])
 

@@ -46,6 +46,12 @@ UNIT = 1 / (ROW_UNITS * WEIGHT_UNITS)  # a power of two: what is multiplied by i
 TRAVEL = 4.0
 FADING = 1 / 8
 
+#: Where some slopes are 0: the share of the others, the variance of these in units of that of the noise, and
+#: by how much the logarithm of the likelihood must be higher than where none is 0.
+SHARES = np.exp2(-np.arange(1.0, 9.0))
+VARIANCES = np.append(0.0, np.exp2(np.arange(25.0)))
+CLEARLY = 3.0
+
 #: Records whose floats stay in the cache together.
 TILE = 2048
 
@@ -71,6 +77,7 @@ class Descending:
     def __len__(self) -> int:
         return len(self.targets)
 
+    # kit: unreachable, tables of the kit are one piece
     def __getitem__(self, part: slice, /) -> Descending:
         return Descending(self.rows[:, part], self.targets[part], self.clip)
 
@@ -142,10 +149,7 @@ def fitted_line(
     slopes = average[1:]
     noise = multiplier * sensitivity * meter.inflation * clip / STEPS / start.records
     curvature = CLIP_RANK * FEATURES**2 / RADIUS**2 / len(slopes)
-    explained = (len(slopes) - 1) * noise**2 * averaged_noise(step, momentum, curvature, rounds)
-    length = float(slopes @ slopes)
-    # Shrink by what noise alone would explain (James and Stein 1961).
-    slopes = slopes * (max(0.0, 1 - explained / length) if length else 0.0)
+    slopes = shrunk(slopes, noise * math.sqrt(averaged_noise(step, momentum, curvature, rounds)))
     target = start.target
     curvatures = [_lower(CLIP_RANK * FEATURES**2 * column.least / radius**2) for column in columns]
     moved = {each: math.sqrt(averaged_noise(step, momentum, each, rounds)) for each in {*curvatures}}
@@ -160,6 +164,27 @@ def fitted_line(
         target.interval,
     )
     return line, target.width * (FEATURES / radius) * deviations
+
+
+def shrunk(slopes: Vector, noise: float) -> Vector:
+    """Return slopes without what noise of this deviation alone would explain.
+
+    All are multiplied by the same (James and Stein 1961). Where it is far likelier that some are 0 and the
+    others normal, each is what is then expected of it (Johnstone and Silverman 2004).
+    """
+    explained, length = (len(slopes) - 1) * noise**2, float(slopes @ slopes)
+    found = slopes * (max(0.0, 1 - explained / length) if length else 0.0)
+    of_noise = -np.square(slopes / noise)[:, np.newaxis] / 2
+    of_both = of_noise / (1 + VARIANCES) - np.log1p(VARIANCES) / 2
+    likeliest = of_both.sum(axis=0).max() + CLEARLY
+    for share in SHARES:
+        some = math.log(share) + of_both
+        each = np.logaddexp(math.log(1 - share) + of_noise, some)
+        best = int(each.sum(axis=0).argmax())
+        if (likely := each[:, best].sum()) > likeliest:
+            expected = VARIANCES[best] / (1 + VARIANCES[best])
+            likeliest, found = likely, slopes * expected * np.exp(some[:, best] - each[:, best])
+    return found
 
 
 def _lower(curvature: float) -> float:

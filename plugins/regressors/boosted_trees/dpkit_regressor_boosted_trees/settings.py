@@ -55,8 +55,9 @@ FARTHEST = 100.0
 #: A step of a tree into leaves of unequal sizes is stable up to 2.
 STABLE = 1.5
 
-#: The signal from which on trees beat the mean of the target on most tables (``docs/results/trees.md``).
-BEATS_MEAN = 100.0
+#: The signal from which on trees beat the mean of the target on most tables, and noise hardly ever makes them
+#: much worse (``docs/results/trees.md``).
+BEATS_MEAN = 120.0
 
 #: And from which on they beat naming the most frequent class (likewise).
 BEATS_MOST_FREQUENT = 50.0

@@ -24,7 +24,15 @@ from dpkit_regressor_boosted_trees.cells import KnownColumn, target_interval
 from dpkit_regressor_boosted_trees.factor import _products, released_factor
 from dpkit_regressor_boosted_trees.histograms import released_clip, surely_beyond
 from dpkit_regressor_boosted_trees.learning import Learning
-from dpkit_regressor_boosted_trees.line import ROW_UNITS, Descending, averaged_noise
+from dpkit_regressor_boosted_trees.line import (
+    CLEARLY,
+    ROW_UNITS,
+    SHARES,
+    VARIANCES,
+    Descending,
+    averaged_noise,
+    shrunk,
+)
 from dpkit_regressor_boosted_trees.losses.logistic import LogisticLoss
 from dpkit_regressor_boosted_trees.losses.poisson import PoissonLoss
 from dpkit_regressor_boosted_trees.losses.softmax import SoftmaxLoss
@@ -1027,3 +1035,47 @@ def test_columns_of_rare_absent_or_hashed_categories_are_told_from_noise_if_they
         data = Dataset.from_frame(pd.DataFrame(table), schema)
         found = plan.run(data, randomness=Randomness.from_seed(seed)).model.columns
         assert {name for name, one in found.items() if one.told} == {"x", "real"}
+
+
+def likeliest(slopes: Vector, noise: float) -> tuple[float, float, float]:
+    """Return the highest logarithm of a likelihood, and the share and the deviation of slopes but 0."""
+    found = []
+    for share in (1.0, *SHARES):
+        for spread in np.sqrt(VARIANCES) * noise:
+            densities = [stats.norm.pdf(slopes, 0, scale) for scale in (noise, np.hypot(noise, spread))]
+            logarithm = np.log((1 - share) * densities[0] + share * densities[1]).sum()
+            found.append((float(logarithm) - CLEARLY * (share < 1), float(share), float(spread)))
+    return max(found)
+
+
+def test_slopes_that_look_like_noise_are_as_good_as_0() -> None:
+    rng, noise = np.random.default_rng(0), 0.3
+    true = np.append(rng.normal(0, 5.0, 10), np.zeros(90))
+    slopes = true + noise * rng.normal(size=100)
+    _, share, spread = likeliest(slopes, noise)
+    assert share < 1
+    # The mean of what may be, by integrals over the slope that is not 0.
+    ends = np.linspace(-20, 20, 400_001)
+    prior, step = stats.norm.pdf(ends, 0, spread), ends[1] - ends[0]
+    for slope, found in list(zip(slopes, shrunk(slopes, noise), strict=True))[::7]:
+        likelihood = stats.norm.pdf(slope, ends, noise)
+        other = (likelihood * prior).sum() * step
+        none = stats.norm.pdf(slope, 0, noise)
+        mean = share * (likelihood * prior * ends).sum() * step / (share * other + (1 - share) * none)
+        assert found == pytest.approx(mean, rel=1e-6, abs=1e-9)
+    by_one = slopes * (1 - 99 * noise**2 / (slopes @ slopes))
+    assert 4 * np.square(shrunk(slopes, noise) - true).sum() < np.square(by_one - true).sum()
+
+
+@pytest.mark.parametrize("size", [1, 2, 20])
+def test_slopes_that_are_all_alike_are_multiplied_by_the_same(size: int) -> None:
+    slopes = np.random.default_rng(size).normal(0, 1.5, size)
+    assert likeliest(slopes, 1.0)[1] == 1.0
+    kept = max(0.0, 1 - (size - 1) / (slopes @ slopes))
+    np.testing.assert_allclose(shrunk(slopes, 1.0), kept * slopes)
+    np.testing.assert_allclose(shrunk(1e-9 * slopes, 1e-9), 1e-9 * kept * slopes)
+
+
+@pytest.mark.parametrize("slopes", [[0.0, 0.0], [1e150, 0.0, 0.0], [1e-150, 0.0, 1e-150]])
+def test_slopes_of_any_size_are_shrunk(slopes: list[float]) -> None:
+    assert np.isfinite(shrunk(np.array(slopes), 1e-3)).all()

@@ -422,7 +422,7 @@ def test_an_accountant_that_does_not_know_the_median_is_named_in_the_remedy():
         CorrelationScorer(center="private").plan(request)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
 def test_a_parquet_file_larger_than_memory_is_scored_in_little(tmp_path):
     import subprocess

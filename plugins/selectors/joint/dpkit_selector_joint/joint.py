@@ -90,6 +90,7 @@ class JointSelector:
         """
         d, k = request.rounds[0].scores, max(request.picks)
         if (counts := k * _layers(_log_sequences(d, k))) > LARGEST_NUMBER_OF_COUNTS:
+            # kit: unreachable, rounds of the kit have fewer picks
             raise Unsuitable(
                 f"joint needs {counts} counts in memory to select {k} of {d} features, more than "
                 f"{LARGEST_NUMBER_OF_COUNTS}; use peel, or select fewer features"
