@@ -1020,9 +1020,11 @@ def summed_chances(wins: Callable[[InTurn], bool]) -> tuple[float, float]:
         for end in (1e6, -1e6):
             if given(one * end):
                 near, far = 0.0, end
-                while abs(far - near) > 1e-12 * abs(far):
+                for _ in range(2 * HALVINGS):  # a level of 0 is none
                     middle = (near + far) / 2
                     near, far = (near, middle) if given(one * middle) else (middle, far)
+                if abs(far) < 1e-6:
+                    raise NotProbed
                 weights[i] = 1 / far
                 break
     rng = np.random.default_rng(0)

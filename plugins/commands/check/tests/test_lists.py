@@ -251,3 +251,5 @@ def test_a_mean_of_draws_has_the_chances_of_its_law(gap):
     assert won == pytest.approx(math.erfc(gap * math.sqrt(2)) / 2, abs=1e-9)
     with pytest.raises(NotProbed):
         summed_chances(lambda script: script.give("gumbel", 1.0, 2).max() > gap)
+    with pytest.raises(NotProbed):  # the least wins, at whatever level the other is
+        summed_chances(lambda script: np.argmin(script.give("exponential", 1.0, 2) * (1.0, gap)) == 1)
