@@ -8,9 +8,10 @@ sampling does: a pick without noise, tails that are cut, a scale that rounds to 
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import attrs
@@ -134,6 +135,28 @@ class InTurn(Script):
 
 
 @attrs.define(eq=False)
+class InStages(Script):
+    """The noise of several draws, one array each; of those after them the first number is ahead."""
+
+    draws: Sequence[Floats] = ()
+    sizes: list[int] = attrs.field(factory=list)
+    """How many numbers each draw was asked for."""
+
+    def give(self, law: str, scale: float, size: Size) -> Floats:
+        """Return the noise of the next draw."""
+        shape, number = _shape(size), len(self.sizes)
+        if len(shape) != 1 or self.law not in {"", law}:
+            raise NotProbed
+        self.law = law
+        self.sizes.append(shape[0])
+        if number < len(self.draws):
+            if self.draws[number].shape != shape:
+                raise NotProbed
+            return self.draws[number]
+        return np.where(np.arange(shape[0]) == 0, 50.0, 0.0)
+
+
+@attrs.define(eq=False)
 class WholeNumber(Script):
     """One whole number of discrete noise, which a mechanism adds to something itself."""
 
@@ -187,6 +210,27 @@ class Coined(Script):
         if law != "exponential":
             return self.noise
         return self.least + np.maximum(self.noise * (-1) ** (self.given - 1), 0.0)
+
+
+@attrs.define(eq=False)
+class OneFair(Script):
+    """One fair whole number below a bound, from which all follows."""
+
+    value: int = 0
+    bound: int = 0
+    """What it is below; 0 if it was not asked for."""
+
+    def throw(self, bound: int, size: Size | None) -> Any:
+        """Return the number, once."""
+        shape = () if size is None else _shape(size)
+        if self.bound or math.prod(shape) != 1:
+            raise NotProbed
+        self.bound = bound
+        return np.full(shape, self.value, dtype=np.int64)
+
+    def order(self, items: Any) -> Any:
+        """Refuse: picks in a secret order do not follow from the number."""
+        raise NotProbed
 
 
 @attrs.define(eq=False)
@@ -327,8 +371,8 @@ class _Scripted(QuickSampler):
         return self._whole("gaussian", float(sigma), size)
 
     def integers(self, bound: Any, size: Any = None) -> Any:
-        """Return how a coin falls, where the script has one."""
-        if not isinstance(self.answers.script, Coined) or np.ndim(bound):
+        """Return how a coin falls, or a fair number, where the script has one."""
+        if not isinstance(self.answers.script, Coined | OneFair) or np.ndim(bound):
             raise NotProbed
         return self.answers.script.throw(int(bound), size)
 
@@ -567,6 +611,8 @@ def chances(wins: Wins, left: int) -> tuple[float, float]:
             return wins(Script(np.arange(left), noise))
 
         if not won(high):
+            if won(low):
+                raise NotProbed  # the least noise wins, and not the most
             return math.inf
         if won(low):
             return -math.inf
@@ -889,6 +935,116 @@ def whole_log_law(law: str, scale: float, reach: int) -> Floats:
     return found
 
 
+#: Places at which a fair number is tried first, and random ones that must agree with those between them.
+FAIR_PLACES, FAIR_TRIES = 33, 24
+
+
+def law_of_fair(released: Callable[[OneFair], Outcome]) -> dict[Outcome, float]:
+    """Return the law of a release that follows from one fair whole number, and changes at few places.
+
+    Raises
+    ------
+    NotProbed
+        If it draws anything else, or changes more often than is seen.
+    """
+    probe = OneFair()
+    released(probe)
+    if not probe.bound:
+        raise NotProbed
+    of, known = probe.bound, dict[int, Outcome]()
+
+    def at(value: int) -> Outcome:
+        if value not in known:
+            known[value] = released(script := OneFair(value=value))
+            if script.bound != of:
+                raise NotProbed
+        return known[value]
+
+    starts = [0]
+    for end in sorted({(of - 1) * i // (FAIR_PLACES - 1) for i in range(1, FAIR_PLACES)}):
+        while at(starts[-1]) != at(end):
+            low, high = starts[-1], end
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (middle, high) if at(middle) == at(starts[-1]) else (low, middle)
+            starts.append(high)
+            if len(starts) > MOST_LISTS:
+                raise NotProbed
+    for value in np.random.default_rng(0).integers(of, size=FAIR_TRIES).tolist():
+        if at(value) != at(starts[bisect.bisect_right(starts, value) - 1]):
+            raise NotProbed
+    law: dict[Outcome, float] = {}
+    for start, end in itertools.pairwise([*starts, of]):
+        law[at(start)] = law.get(at(start), 0.0) + (end - start) / of
+    return law
+
+
+#: The characteristic functions of standard noise.
+_TRANSFORMS: Mapping[str, Callable[[Floats], Any]] = {
+    "gumbel": lambda t: scipy.special.gamma(1 - 1j * t),
+    "exponential": lambda t: 1 / (1 - 1j * t),
+    "laplace": lambda t: 1 / (1 + t * t),
+    "gaussian": lambda t: np.exp(-t * t / 2),
+}
+
+#: The most numbers of noise whose sum may decide, and chances below which their integral is not precise.
+MOST_SUMMED, SUMMED_PRECISION = 64, 1e-9
+
+
+def summed_chances(wins: Callable[[InTurn], bool]) -> tuple[float, float]:
+    """Return the chances with which one wins, and loses, if a sum of several draws, with weights, is large.
+
+    The weights, in units of what has to be reached, follow from the level of each number alone; random noise
+    must agree. By Gil-Pelaez, P(sum > 1) is 1/2 and an integral of the transform of its law.
+
+    Raises
+    ------
+    NotProbed
+        If the selector draws in another way, or who wins does not follow from such a sum.
+    """
+    probe = InTurn()
+    ahead, size = wins(probe), probe.given
+    if probe.law not in _TRANSFORMS or not 2 <= size <= MOST_SUMMED:
+        raise NotProbed
+
+    def given(noise: Floats) -> bool:
+        script = InTurn(noise=noise)
+        won = wins(script)
+        if script.given != size:
+            raise NotProbed
+        return won is not ahead
+
+    weights = np.zeros(size)
+    for i in range(size):
+        one = np.arange(size) == i
+        for end in (1e6, -1e6):
+            if given(one * end):
+                near, far = 0.0, end
+                for _ in range(2 * HALVINGS):  # a level of 0 is none
+                    middle = (near + far) / 2
+                    near, far = (near, middle) if given(one * middle) else (middle, far)
+                if abs(far) < 1e-6:
+                    raise NotProbed
+                weights[i] = 1 / far
+                break
+    rng = np.random.default_rng(0)
+    for _ in range(4 * LIST_TRIES):
+        noise = rng.normal(scale=1 / np.abs(weights).max(initial=1e-9), size=size)
+        total = float(weights @ noise)
+        if abs(total - 1) > 1e-6 and given(noise) is not (total > 1):
+            raise NotProbed
+    scale = float(np.linalg.norm(weights))
+    if not scale:
+        raise NotProbed
+    t = (np.arange(2**15) + 0.5) * (2.0**-8 / scale)
+    transform = np.prod([_TRANSFORMS[probe.law](weight * t) for weight in weights], axis=0)
+    if abs(transform[-1]) > SUMMED_PRECISION:
+        raise NotProbed
+    chance = 0.5 + float((np.imag(np.exp(-1j * t) * transform) / t).sum()) * (t[1] - t[0]) / math.pi
+    changed = min(max(chance, 0.0), 1.0)
+    return (1 - changed, changed) if ahead else (changed, 1 - changed)
+
+
 #: Between these, in scales, a candidate is behind whose tails are compared, and the noise of all others.
 BEHIND, AMONG = (8.0, 16.0), (0.0, 5.0)
 
@@ -963,7 +1119,7 @@ Selects = Callable[[OneDraw], Picks]
 
 #: Lists, sets or candidates that get a noise of their own; halvings of its reach, which are fewer than for
 #: one candidate, and random draws by which it is seen that the best noisy one wins.
-MOST_LISTS, LIST_HALVINGS, LIST_TRIES = 60, 18, 8
+MOST_LISTS, LIST_HALVINGS, LIST_TRIES = 130, 18, 8
 
 #: The most samples of candidates whose laws are computed one by one.
 MOST_SAMPLES = 20
@@ -1045,6 +1201,77 @@ def _law_of_sample(selects: Selects, features: int, taken: tuple[int, ...] | Non
         outcome = tuple(names[i][0] for i in chosen) if each else names[chosen[0]]
         found[outcome] = found.get(outcome, 0.0) + p
     return found
+
+
+#: Sequences of picks by several draws whose chances are computed.
+MOST_STAGES = 150
+
+
+def law_in_stages(selects: Callable[[InStages], Picks]) -> dict[Picks, float]:
+    """Return the law of picks by several draws in turn, in each of which the best noisy utility leads on.
+
+    A pick after another, say, or a group and then one in it: chances of the stages are multiplied.
+
+    Raises
+    ------
+    NotProbed
+        If the selector draws in another way, or in more ways than a few.
+    """
+    found: dict[Picks, float] = {}
+    waiting: list[tuple[tuple[Floats, ...], float]] = [((), 1.0)]
+    for _ in range(MOST_STAGES):
+        if not waiting:
+            return found
+        before, chance = waiting.pop()
+        script = InStages(draws=before)
+        picks = selects(script)
+        if len(script.sizes) == len(before):
+            found[picks] = found.get(picks, 0.0) + chance
+        else:
+            waiting += [((*before, one), chance * p) for one, p in _next_stage(selects, before, script)]
+    raise NotProbed
+
+
+def _next_stage(
+    selects: Callable[[InStages], Picks], before: tuple[Floats, ...], probe: InStages
+) -> list[tuple[Floats, float]]:
+    """Return noise by which each number of the next draw is ahead, and the chance that it is."""
+    size, best = (
+        probe.sizes[len(before)],
+        {"gumbel": gumbel_law, "exponential": exponential_law}.get(probe.law),
+    )
+    if best is None or size > MOST_LISTS:
+        raise NotProbed
+    low, high = REACH[probe.law]
+
+    def led(noise: Floats) -> tuple[Picks, tuple[int, ...]]:
+        script = InStages(draws=(*before, noise))
+        return selects(script), tuple(script.sizes)
+
+    def ahead(places: Mapping[int, float]) -> Floats:
+        noise = np.full(size, low)
+        noise[list(places)] = list(places.values())
+        return noise
+
+    alone = [ahead({i: high}) for i in range(size)]
+    if size == 1:
+        return [(alone[0], 1.0)]
+    names, half, utilities = [led(noise) for noise in alone], (low + high) / 2, np.zeros(size)
+    if len(set(names)) < size:
+        raise NotProbed
+    for i in range(1, size):
+        bottom, top = low, high
+        for _ in range(LIST_HALVINGS):
+            middle = (bottom + top) / 2
+            bottom, top = (bottom, middle) if led(ahead({0: half, i: middle})) == names[i] else (middle, top)
+        utilities[i] = half - (bottom + top) / 2
+    rng = np.random.default_rng(0)
+    for number in range(LIST_TRIES):
+        noise = rng.uniform(0, 5, size) - utilities * (number % 2)
+        noise += low - noise.min()
+        if led(noise) != names[int(np.argmax(utilities + noise))]:
+            raise NotProbed
+    return list(zip(alone, best(utilities).tolist(), strict=True))
 
 
 def chance_below(law: str, x: Floats) -> Floats:

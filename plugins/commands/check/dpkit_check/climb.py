@@ -23,7 +23,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from dpkit_check.trial import TooMany
+from dpkit_check.trial import CheckFailed, NotApplicable, TooMany
 from dpkit_check.worlds import SIZES, Pair, Population, largest
 from dpkit_core.arrays import Matrix, Vector
 from dpkit_core.data.dataset import Dataset
@@ -220,10 +220,7 @@ class _Search:
 
     def _strain(self, pair: Pair) -> dict[str, float]:
         self.evaluations += 1
-        try:
-            first, second = map(self._value, pair.tables())
-        except TooMany:
-            first = second = np.zeros(1)
+        first, second = self._values(pair)
         sizes = float(np.abs(first).max()), float(np.abs(second).max())
         finite = all(map(math.isfinite, sizes))
         slack = ROUNDING * max(sizes) if finite else 0.0
@@ -236,6 +233,27 @@ class _Search:
             if self.found_after is None and change > declared * (1 + 1e-9) + slack:
                 self.found_after = self.evaluations
         return strains
+
+    def _values(self, pair: Pair) -> tuple[Vector, Vector]:
+        """Return the statistic of both tables; fail where it raises an error on one of them alone."""
+        found, raised = list[Vector](), list[Exception]()
+        for table in pair.tables():
+            try:
+                found.append(self._value(table))
+            except TooMany:
+                return np.zeros(1), np.zeros(1)
+            except (CheckFailed, NotApplicable):
+                raise
+            except Exception as error:
+                raised.append(error)
+        if found and raised:
+            raise CheckFailed(
+                f"one of two neighbors raises {type(raised[0]).__name__}: {raised[0]}; the other does not, "
+                f"between neighbors:\n{side_by_side(*self.population.datasets(pair))}"
+            ) from raised[0]
+        if raised:
+            raise raised[0]
+        return found[0], found[1]
 
     def _value(self, table: Matrix) -> Vector:
         """Return the statistic of a table; where only one of two neighbors was varied, the other is known."""

@@ -90,7 +90,7 @@ def _values(field: Any, default: Any) -> list[Any]:  # noqa: PLR0911 - one case 
         case bool():
             return [not default]
         case int():
-            return [2 * default, 1]
+            return [2 * default or 3, 1]
         case float():
             return [default / 4, min(1.0, 2 * default)] if default else [0.1, 1.0]
         case None:

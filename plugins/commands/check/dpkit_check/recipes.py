@@ -644,6 +644,9 @@ _EVENTS: tuple[Callable[[float, Neighboring], Event], ...] = (
 )
 
 
+_DEAR, _CHEAP = PureDP(1.0, ADD_REMOVE), PureDP(0.1, ADD_REMOVE)
+
+
 def _nested(relation: Neighboring) -> tuple[Event, ...]:
     """Return events that hold several others, of which the last costs most."""
     small, large = PureDP(0.1, relation), Laplace(1.0, relation)
@@ -661,17 +664,38 @@ def _of_every_kind(relation: Neighboring) -> tuple[tuple[Event, int], ...]:
     return tuple((make(0.05 * (i + 1), relation), i + 1) for i, make in enumerate(_EVENTS))
 
 
+def _one_dear(relation: Neighboring) -> Iterator[tuple[tuple[Event, int], ...]]:
+    """Yield one dear event and many cheap ones of each kind: a mean of them costs less than the one."""
+    for make in _EVENTS:
+        yield (make(1.0, relation), 1), (make(0.001, relation), 99)
+    noise = Gaussian(1.0, relation)
+    yield (PoissonSampled(0.9, noise), 1), (PoissonSampled(0.001, noise), 99)
+
+
+def _stating(relation: Neighboring) -> tuple[tuple[Event, int], ...]:
+    """Return events that state what no cost depends on: a small sensitivity, a shape, candidates, a proof."""
+    return (
+        (Laplace(4.0, relation, sensitivity=0.01, shape=(3,)), 2),
+        (ExponentialMechanism(0.5, relation, sensitivity=0.01, candidates=9), 2),
+        (PureDP(0.5, relation, proof="an attack of the kit"), 2),
+    )
+
+
 HISTORIES: tuple[HistoryRecipe, ...] = (
     HistoryRecipe(((ApproxDP(1e-18, 1e-6, ADD_REMOVE), 3),)),
     HistoryRecipe(((ApproxDP(2.0**-1000, 1e-6, ADD_REMOVE), 3), (PureDP(1.0, ADD_REMOVE), 1))),
     HistoryRecipe(((Gaussian(0.005, ADD_REMOVE), 3),)),
     HistoryRecipe(((Gaussian(0.012, ADD_REMOVE), 3),)),
+    # Each follows a rule of its own, so that a record may be on the dear side of both.
+    HistoryRecipe(tuple((Apart(sides), 1) for sides in itertools.permutations((_DEAR, _CHEAP)))),
     *(
         HistoryRecipe(events, relation, different=different)
         for relation in Neighboring
         for events, different in (
             (((PureDP(0.1, relation), 1),), 0),
             (_of_every_kind(relation), 0),
+            *((events, 0) for events in _one_dear(relation)),
+            *(((one,), 0) for one in _stating(relation)),
             *(((one,), 0) for one in _of_every_kind(relation)),
             *(
                 (tuple(pair), 0)

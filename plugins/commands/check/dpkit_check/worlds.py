@@ -71,9 +71,9 @@ def lattice(neighboring: Neighboring) -> Mapping[str, Schema]:
 
     One column or more than a hundred; bounds for some columns, or for the target alone, or for all but it;
     categories alone; a target that is one; widths tiny and huge, tiny also next to the distance from zero,
-    where differences of products lose all their digits; a number that stands for a missing one, with a
-    feature that says so and without; features that are transformed, and a target that is; a number of
-    records that is known, and is one.
+    where differences of products lose all their digits; one category of two columns; a number that stands for
+    a missing one, with a feature that says so and without; features that are transformed, and a target that
+    is; a number of records that is known, and is one.
     """
     unit, wide = (-1.0, 1.0), (-1e6, 3e6)
 
@@ -83,7 +83,7 @@ def lattice(neighboring: Neighboring) -> Mapping[str, Schema]:
     def number(name: str, bounds: tuple[float, float] | None) -> Column:
         return Column(name) if bounds is None else Column(name, lower=bounds[0], upper=bounds[1])
 
-    two, five = (Column(n, "categorical", categories=tuple(c)) for n, c in (("s", "mf"), ("t", "uvwxz")))
+    two, five = (Column(n, "categorical", categories=tuple(c)) for n, c in (("s", "mf"), ("t", "mvwxz")))
     yes = Column("y", "categorical", categories=("no", "yes"))
     many = [f"x{j}" for j in range(130)]
     found = {

@@ -14,10 +14,13 @@ from dpkit_check.chances import (
     Chosen,
     NotProbed,
     OneDraw,
+    law_in_stages,
+    law_of_fair,
     law_of_lists,
     law_of_number,
     law_of_whole_noise,
     slope_of_draws,
+    summed_chances,
 )
 
 from dpkit_core import StagePlan
@@ -209,3 +212,44 @@ def test_a_lead_is_hidden_by_noise_for_the_range():
     found = [run_checks(make, "selector", only=[check]).results[0] for make in (Stable, Shaky)]
     assert [one.status for one in found] == ["passed", "failed"]
     assert "one number of Laplace noise decides what is picked" in found[1].detail
+
+
+def test_draws_in_turn_have_the_product_of_their_chances():
+    def in_turn(script):
+        left, picked = [0, 1, 2, 3], []
+        for _ in range(2):
+            best = int(np.argmax(SCORES[left] + script.give("gumbel", 1.0, len(left))))
+            picked.append(left.pop(best))
+        return tuple(picked)
+
+    weights = np.exp(SCORES)
+    expected = {
+        (i, j): weights[i] * weights[j] / weights.sum() / (weights.sum() - weights[i]) for i, j in LISTS
+    }
+    assert law_in_stages(in_turn) == pytest.approx(expected, rel=LIST_PRECISION)
+    with pytest.raises(NotProbed):
+        law_in_stages(lambda script: in_turn(script)[:0])  # whoever leads, the same is picked
+
+
+def test_a_fair_number_among_whole_weights_picks_in_proportion_to_them():
+    ends = np.cumsum([700, 1, 3, 296])
+
+    def drawn(script):
+        return (int(np.searchsorted(ends, script.throw(1000, None), side="right")),)
+
+    assert law_of_fair(drawn) == pytest.approx({(0,): 0.7, (1,): 0.001, (2,): 0.003, (3,): 0.296})
+    with pytest.raises(NotProbed):
+        law_of_fair(lambda script: (int(script.throw(1000, None)) % 7,))  # it changes at every number
+
+
+@pytest.mark.parametrize("gap", [0.3, 4.0])
+def test_a_mean_of_draws_has_the_chances_of_its_law(gap):
+    # The difference of two Gumbel numbers is logistic, and a mean of Gaussian ones has half of the deviation.
+    won, lost = summed_chances(lambda script: script.give("gumbel", 1.0, 2) @ (1.0, -1.0) > gap)
+    assert (won, lost) == pytest.approx((1 / (1 + math.exp(gap)), 1 / (1 + math.exp(-gap))), rel=1e-6)
+    won, _ = summed_chances(lambda script: script.give("gaussian", 1.0, 4).mean() > gap)
+    assert won == pytest.approx(math.erfc(gap * math.sqrt(2)) / 2, abs=1e-9)
+    with pytest.raises(NotProbed):
+        summed_chances(lambda script: script.give("gumbel", 1.0, 2).max() > gap)
+    with pytest.raises(NotProbed):  # the least wins, at whatever level the other is
+        summed_chances(lambda script: np.argmin(script.give("exponential", 1.0, 2) * (1.0, gap)) == 1)

@@ -85,6 +85,9 @@ _SAMPLES = 3
 # On what each share is tried at its end.
 _PLANNED = (TABLES[0], TableRecipe(target=CATEGORY))
 
+# On what a whole number that is one larger is tried.
+_UNEVEN = (*TABLES[:3], TableRecipe(structure="middle"))
+
 # Some forecasts take long: of worlds after the first, they are asked for in every so many.
 _FORETOLD = 24
 
@@ -171,9 +174,10 @@ def _all_variants(
     if kind == "selector":
         return variants, {}
     methods: dict[int, Sequence[Any]] = {v: METHODS for v, one in enumerate(variants) if chooses(one, make)}
-    at_one = _at_one(make)
+    at_one, uneven = _at_one(make), _uneven(make)
     methods |= {len(variants) + number: _PLANNED for number in range(len(at_one))}
-    return (*variants, *at_one), methods
+    methods |= {len(variants) + len(at_one) + number: _UNEVEN for number in range(len(uneven))}
+    return (*variants, *at_one, *uneven), methods
 
 
 def _shrunk(law: Callable[[Any], object], world: Any, failure: CheckFailed) -> tuple[Any, CheckFailed]:
@@ -229,6 +233,19 @@ def _at_one(make: Factory[Any]) -> list[Factory[Any]]:
                 with suppress(Exception):  # the part says which values it accepts
                     other()
                     found.append(other)
+    return found
+
+
+def _uneven(make: Factory[Any]) -> list[Factory[Any]]:
+    """Return what makes the part with a whole number one larger: what was a multiple of it leaves a rest."""
+    part, found = make(), list[Factory[Any]]()
+    for field in fields_of(type(part)):
+        value = getattr(part, field.name)
+        if field.init and type(value) is int and value > 1 and not field.metadata.get("state"):
+            other = partial(make, **{keyword_of(field): value + 1})
+            with suppress(Exception):  # the part says which values it accepts
+                other()
+                found.append(other)
     return found
 
 

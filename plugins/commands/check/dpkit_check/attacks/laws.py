@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -14,13 +14,14 @@ import attrs
 import numpy as np
 
 from dpkit_check.attacks.budget import trace_difference
-from dpkit_check.attacks.outcomes import audit_worst
+from dpkit_check.attacks.outcomes import audit_pairs, audit_worst
 from dpkit_check.audit import audit, clopper_pearson
 from dpkit_check.cases.parts import each_variant
 from dpkit_check.cases.plans import NO_BUDGET, claimed_mu, claiming
 from dpkit_check.cases.scenes import Pair, judged
 from dpkit_check.cases.selectors import (
     BUDGETS,
+    FAR,
     GAPS,
     SHAPES,
     SelectorCase,
@@ -40,7 +41,7 @@ from dpkit_check.chances import (
     FirstAhead,
     InTurn,
     NotProbed,
-    OneDraw,
+    OneFair,
     OneNumber,
     OneTest,
     Scan,
@@ -49,12 +50,15 @@ from dpkit_check.chances import (
     chances,
     coined_chances,
     largest_ratio,
+    law_in_stages,
+    law_of_fair,
     law_of_lists,
     law_of_number,
     law_of_test,
     range_of_losses,
     scan_of,
     slope_of_draws,
+    summed_chances,
     whole_chances,
 )
 from dpkit_check.instrument import Answers
@@ -82,6 +86,8 @@ _DIVERGING = (-0.5, -0.25, 0.0, 0.25, 0.5)
 SMALL_SHAPES = ((2, (1,)), (3, (2,)))
 # Of a thorough run.
 LARGER_SHAPES = ((12, (4,)), (30, (1, 1, 1)))
+# Candidates of which one rises or falls: more than a group has.
+CROWD = 40
 # Nearly all that there are, in one round: what a claim for one pick says of five.
 DEEP_SHAPES, DEEP_RUNS = ((6, (5,)),), 5000
 # Pairs of scores whose exact laws are compared, of all plans of one shape and sensitivity; and of each plan.
@@ -105,6 +111,10 @@ PROBES = (
 # numbers beside some that are not.
 STEPPED = tuple(Budget(0.4 * 1.2**i, 1e-6) for i in reversed(range(19)))
 _STEPS = (-9.0, -8.3, -8.0, -0.6, 0.4)
+# A range is a tenth of the noise here. The last is behind by so much where a sum of draws decides, or one
+# fair number, by weights that are rounded. Smaller chances are not compared.
+SMALL_BUDGET, _PRECISE = Budget(0.1, 1e-6), 1e-6
+_SUMMED, _FAIR = (-41.0, -40.0, -21.0, -20.0, -0.5, 0.5), tuple(-0.5 - i for i in range(0, 120))
 # The other scores, in range sensitivities: scores of either sign must be hidden alike.
 LEVEL = -3.0
 # Candidates, and how many of them are picked at once.
@@ -124,7 +134,7 @@ CHOICES = ((2, 1, 1), (3, 2, 3), (4, 2, 1))
 SCANNED, _FIRST, _LEVELS = 60, (1, 5), (-4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0, 6.0, 9.0)
 # Chances below are not compared: what noise beyond 45 scales adds is left out.
 _SEEN = 1e-12
-# Candidates of which one may have to win several draws.
+# Candidates of which one may have to win several draws, or may not be found in a number of tries.
 MANY = 120
 # Features and picks of which all lists are compared, and the sensitivity: monotone scores, and others.
 LISTS: tuple[tuple[int, int, tuple[float, float]], ...] = (
@@ -229,9 +239,11 @@ def check_selection_hides_the_scores(make: Factory[TopKSelector], trial: Trial) 
     largest = max(case.request.budget.epsilon for case in sampled)
     once = {case.shape: case for case in reversed(sampled) if case.request.budget.epsilon == largest}
     thorough = trial.effort > 1
-    each = attrs.evolve(trial, error=trial.error / (3 if thorough else 2))
+    each = attrs.evolve(trial, error=trial.error / (4 if thorough else 3))
     _audit_deep(make, each)
     finding = audit_worst(list(once.values()), rng, each)
+    if unknown := list(_unknown(make)):
+        audit_pairs(unknown, each)
     if thorough and (larger := list(_larger(make))):
         audit_worst(larger, rng, each)
     return Evidence(
@@ -239,6 +251,28 @@ def check_selection_hides_the_scores(make: Factory[TopKSelector], trial: Trial) 
         finding.samples + len(pairs),
         1 - trial.error,
     )
+
+
+def _among_many(make: Factory[TopKSelector]) -> Iterator[tuple[SelectorCase, Pair]]:
+    """Yield scores of many of which one rises or falls, or two that lead change places; two moved alike."""
+    if case := claimed_selection(make, CROWD, (1,)):
+        one = np.arange(CROWD) == 0
+        for rising in (one, ~one):
+            yield case, ([np.zeros(CROWD)], case.raised([np.zeros(CROWD)], rising))
+    if case := claimed_selection(make, MANY, (1,)):
+        spread, place = case.moves[0][1], np.arange(MANY)
+        lead = np.where(place < 2, 0.0, -FAR * spread)
+        yield case, ([lead + spread / 2 * (place == 0)], [lead + spread / 2 * (place == 1)])
+    yield from _moved_alike(make)
+
+
+def _unknown(make: Factory[TopKSelector]) -> Iterator[tuple[SelectorCase, Pair]]:
+    """Yield those of which the exact law is not known; fail where it is, and breaks the claim."""
+    for case, pair in _among_many(make):
+        try:
+            lists_apart(case, pair)
+        except NotProbed:
+            yield case, pair
 
 
 def _larger(make: Factory[TopKSelector]) -> Iterator[SelectorCase]:
@@ -297,7 +331,9 @@ def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Tria
     with one draw per list, between scores that all move; picks from a random sample of the candidates,
     over all samples; whatever a coin says that decides for all; picks that win several draws, as in a
     tournament; the first of many that is above a noisy threshold; and whatever is made of coins, orders and
-    whole numbers, of which all are tried: chances add up over them, as all know the public coins.
+    whole numbers, of which all are tried: chances add up over them, as all know the public coins. A sum of
+    several draws, such as their mean; draws in turn, in each of which the best leads on; one fair number, by
+    which weights are drawn.
 
     In the first and in later rounds, with two candidates left and with many, for tiny and huge sensitivities,
     for scores that are equal, close and far apart; noise in whole steps at many budgets.
@@ -320,6 +356,7 @@ def check_chosen_noise_hides_the_scores(make: Factory[TopKSelector], trial: Tria
                 for turn in sorted({0, rounds - 1}):
                     reached += _chances_apart(case, turn, places)
         reached += _whole_steps_apart(variant)
+        reached += _along_apart(variant)
         reached += _coined_apart(variant)
         reached += _thresholds_apart(variant)
         reached += _choices_apart(variant)
@@ -387,6 +424,25 @@ def _whole_steps_apart(make: Factory[TopKSelector]) -> Iterator[float]:
             except NotProbed:
                 return
             yield from _losses_apart(case, 0, known)
+
+
+def _along_apart(make: Factory[TopKSelector]) -> Iterator[float]:
+    """Yield which share of its event's epsilon a pick of two uses by a sum of draws, or by a fair number."""
+    case = claimed_selection(make, 2, (1,), budget=SMALL_BUDGET)
+    if case is None:
+        return
+    laws: tuple[tuple[Callable[[Any], tuple[float, float]], Sequence[float]], ...]
+    laws = (summed_chances, _SUMMED), (_fair_chances, _FAIR)
+    for law, places in laws:
+        with suppress(NotProbed):
+            known = {place: law(partial(_last_wins, case, 0, place)) for place in places}
+            precise = {place: found for place, found in known.items() if min(found) > _PRECISE}
+            yield from _losses_apart(case, 0, precise)
+
+
+def _fair_chances(wins: Callable[[OneFair], bool]) -> tuple[float, float]:
+    law = law_of_fair(wins)
+    return law.get(True, 0.0), law.get(False, 0.0)
 
 
 def _coined_apart(make: Factory[TopKSelector]) -> Iterator[float]:
@@ -698,7 +754,8 @@ def _all_lists_apart(make: Factory[TopKSelector], trial: Trial) -> Iterator[floa
         duels = list(case.duels())
         pairs = [*duels, *case.neighbors(rng, LIST_PAIRS)]
         others = rng.permutation(len(pairs))[: LIST_PAIRS * trial.effort]
-        for pair in (*(pair for pair in duels if _together(case, pair)), *(pairs[i] for i in others)):
+        together = (pair for pair in duels if _together(case, pair))
+        for pair in (*together, *case.ladders(), *(pairs[i] for i in others)):
             try:
                 yield lists_apart(case, pair)
             except NotProbed:
@@ -783,10 +840,21 @@ def _together(case: SelectorCase, pair: Pair) -> bool:
 def lists_apart(case: SelectorCase, pair: Pair) -> float:
     """Return the share of a claim that the laws of lists reach; fail if above 1."""
 
-    def picked(values: Sequence[Vector], script: OneDraw) -> tuple[int, ...]:
+    def picked(values: Sequence[Vector], script: Script) -> tuple[int, ...]:
         return case.selected(values, Chosen(script))
 
-    one, other = (law_of_lists(partial(picked, values), case.features) for values in pair)
+    laws: list[Callable[..., Law[Any]]] = [
+        partial(law_of_lists, features=case.features),
+        law_of_fair,
+        law_in_stages,
+    ]
+    for number, law in enumerate(laws, start=1):
+        try:
+            one, other = (law(partial(picked, values)) for values in pair)
+            break
+        except NotProbed:
+            if number == len(laws):
+                raise
     return _laws_apart(case, pair, one, other, f"a list of {number_of(case.picks[0], 'pick')}")
 
 

@@ -332,7 +332,7 @@ class _Suspect:
     def strain(self, runs: int, seed: Sequence[int]) -> float:
         """Return what a few runs suggest of the claim is used, by which picks go to scores that rise."""
         change = self.pair[1][0] - self.pair[0][0]
-        rising = change > change.min()
+        rising = change > change.min() if np.ptp(change) else np.arange(len(change)) == len(change) - 1
         samples = self.case.samples(self.pair, runs, seed, self.coins)
         one, other = (np.array([rising[list(picks)] for picks in s], dtype=float) for s in samples)
         return strain(one, other, self.case.request.budget, mu=claimed_mu(self.case.plan.events))
@@ -346,6 +346,11 @@ def audit_worst(cases: Sequence[SelectorCase], rng: np.random.Generator, trial: 
     duels = [(case, pair) for case in cases for pair in case.duels()]
     pairs = [duels[i] for i in rng.permutation(len(duels))[: SUSPECTS * trial.effort]]
     pairs += [(case, pair) for case in cases for pair in case.neighbors(rng, trial.effort)]
+    return audit_pairs(pairs, trial)
+
+
+def audit_pairs(pairs: Sequence[tuple[SelectorCase, Pair]], trial: Trial) -> Audit:
+    """Return what many runs prove on the pair that strains its claim most in a few; fail likewise."""
     suspects = [_Suspect(case, pair, number) for number, (case, pair) in enumerate(pairs)]
     for stage, (runs, left) in enumerate(SCREENING):
         strains = [suspect.strain(runs, [trial.seed, stage, i]) for i, suspect in enumerate(suspects)]

@@ -53,6 +53,9 @@ MOST_SIZES = 48
 # where a hash of its values decides whether a record is in, only some are, whatever the coins.
 EXPECTED, MOST_DIFFERENT, DIFFERENT = 6, 300, 10
 
+# Equal records, and how often a fit to them is repeated with the same answers and other samples.
+EQUAL, REPEATED = 6, 24
+
 _Outcome: TypeAlias = tuple[float, ...]
 """What was asked in one event, to nine digits."""
 
@@ -67,9 +70,10 @@ _Outcomes: TypeAlias = list[tuple[float, Any]]
 def check_samples_are_poisson_samples(make: Factory[Regressor], trial: Trial) -> Evidence:
     """A sample charged as a Poisson sample is one: records enter independently, at most at the stated rate.
 
-    Many runs without noise, with secret coins, on small tables of every size up to two expected samples; the
-    record that differs is first, last or in between. Two events must also use independent coins. Samples
-    drawn by the meter itself (``Meter.kept_sums``) are tested with the core.
+    With the same noisy answers, the same is released whoever is in it. Many runs without noise, with secret
+    coins, on small tables of every size up to two expected samples; the record that differs is first, last or
+    in between. Two events must also use independent coins. Samples drawn by the meter itself
+    (``Meter.kept_sums``) are tested with the core.
 
     If this fails: draw a fresh coin for each record in each event from the sampler of ``Meter.custom``.
     Samples of a fixed size, samples of at least one record, shuffled batches and public coins
@@ -81,6 +85,7 @@ def check_samples_are_poisson_samples(make: Factory[Regressor], trial: Trial) ->
         raise NotApplicable("it draws no samples itself")
     runs = 0
     for case in cases:
+        runs += _require_hidden(case, trial.seed)
         suspects = [*_suspects(case, rng), *_in_by_two_seeds(case, rng)]
         for few, kept in SCREENING:
             suspects.sort(key=lambda suspect: -suspect.strain(few))
@@ -91,6 +96,36 @@ def check_samples_are_poisson_samples(make: Factory[Regressor], trial: Trial) ->
             refuted(case, suspect.pair, coins=suspect.coins, runs=RUNS * trial.effort, error=level)
             runs += RUNS * trial.effort
     return Evidence(number_of(runs, "sample"), runs, 1 - trial.error)
+
+
+def _require_hidden(case: RegressorCase, seed: int) -> int:
+    """Return how often a fit was repeated; fail where what is released follows from the sample.
+
+    The noisy answers are the same each time. Where the same sample leads to the same release, and others to
+    some that a single record never leads to, no coin but those of the sample is behind it.
+    """
+    corner = case.population.corners()[0]
+    alone, tapes = (
+        [
+            _asked(case, case.population.dataset(np.tile(corner, (records, 1))), seed, secret)
+            for secret in range(REPEATED)
+        ]
+        for records in (1, EQUAL)
+    )
+    if any(tape.over or tape.unseen for tape in tapes):
+        return 0
+    released: dict[Any, set[_Outcome]] = {}
+    for tape in tapes:
+        released.setdefault(tuple(tuple(block.asked) for block in tape.blocks), set()).add(tape.released)
+    follows = len(released) <= REPEATED // 2 and all(len(found) == 1 for found in released.values())
+    new = set.union(*released.values()) - {tape.released for tape in alone}
+    if follows and new:
+        raise CheckFailed(
+            f"with the same answers from the meter, {EQUAL} equal records lead to "
+            f"{number_of(len(new), 'model')} that one of them never does, each by a sample of its own: its "
+            f"size, say, is seen beside the noise ({case.name})"
+        )
+    return REPEATED
 
 
 @judged("samples_again")

@@ -336,6 +336,20 @@ def _later_corners(make: Factory[Scorer], trial: Trial) -> Iterator[_Corner]:
             starts = population.some_corner_pairs(rng, 3, CORNER_PAIRS * trial.effort)
             starts += population.turned_pairs(3) if neighboring is Neighboring.REPLACE_ONE else ()
             yield name, ScorerCase(scorer_of_tables(other), schema), (), (3,), starts
+        columns = (Column("a", lower=1e-3, upper=1e3), Column("d", "date", lower=0.0, upper=2000.0))
+        schema = Schema(columns, Column("y", lower=-1.0, upper=1.0), neighboring)
+        case, population = ScorerCase(scorer_of_tables(make), schema), Population(schema)
+        starts = population.some_corner_pairs(rng, 3, CORNER_PAIRS * trial.effort)
+        yield "bounds of several magnitudes, and dates", case, (), (3,), starts
+        yield "each day of a year", case, (), (), list(_days(population, rng))
+
+
+def _days(population: Population, rng: np.random.Generator) -> Iterator[Pair]:
+    """Yield pairs of which one has a record more, of each day of a year in turn, with the largest target."""
+    replaced = population.schema.neighboring is Neighboring.REPLACE_ONE
+    for day in rng.permutation(366).astype(np.float64):
+        table = np.array([[1.0, 100.0, -1.0], [1.0, day, 1.0]])
+        yield Pair(table, 1, table[0].copy() if replaced else None)
 
 
 def _equal(schema: Schema, records: int, rng: np.random.Generator) -> Pair:

@@ -223,6 +223,16 @@ class SelectorCase:
             moved = [linf - spread * ramp for linf, spread in self.moves]
             yield one, [scores + move for scores, move in zip(one, moved, strict=True)]
 
+    def ladders(self) -> Iterator[tuple[list[Vector], list[Vector]]]:
+        """Yield neighboring scores of which all rise to the best one, but that and one far behind.
+
+        Whoever is measured by the score that is due at a rank loses there what another one gains.
+        """
+        places = np.zeros(self.features)
+        places[0], places[-1] = 1.0, -2.0
+        first = [spread * places for _, spread in self.moves]
+        yield first, self.raised(first, places == 0)
+
     def among_many(self, rng: np.random.Generator, count: int) -> Iterator[tuple[list[Vector], list[Vector]]]:
         """Yield neighbors of which the last rises by half of the range and all others fall, but one ahead.
 
