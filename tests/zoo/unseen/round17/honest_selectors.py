@@ -99,7 +99,8 @@ class DeterminedSelector(Calibrated):
         return StagePlan(events(epsilon), settings=epsilon)
 
     def select(self, scores: Scores, plan: StagePlan, meter: Meter, /) -> Sequence[int]:
-        draws, picked = self.draws(scores.round), ()
+        draws = self.draws(scores.round)
+        picked: tuple[int, ...] = ()
         if draws:
             event = drawn(ExponentialMechanism, plan.settings_as(float), scores.round)
             picked = meter.select(scores, draws, event=event)
