@@ -397,7 +397,7 @@ def test_intervals_of_releases_hold_the_projection_that_they_are_about():
         release = plan.run(data, randomness=Randomness.from_seed(run))
         intervals, truth = release.intervals(), projection(release.model, *population)
         held.append((intervals.bounds[:, 0] <= truth) & (truth <= intervals.bounds[:, 1]))
-    assert 0.91 <= np.mean(held) <= 0.99  # 50 runs; docs/results/intervals.md has 300 of each table
+    assert 0.89 <= np.mean(held) <= 0.99  # 50 runs, .94 of 400; docs/results/intervals.md has 300 of each table
 
 
 @pytest.mark.slow
@@ -698,11 +698,11 @@ def test_refits_see_what_is_hidden_from_the_matrix_between_fences_that_are_too_w
     X, y = many(4000)
 
     def fitted(refits):
-        models = (refitted(X, y, schema("abcdefghij"), refits, seed=seed)[0] for seed in range(6, 9))
+        models = (refitted(X, y, schema("abcdefghij"), refits, seed=seed)[0] for seed in range(5))
         return [r2(model, X, y) for model in models]
 
     assert np.abs(fitted(0)).max() < 0.01
-    assert np.median(fitted(3)) > 0.5  # in three runs of four the slopes are certain
+    assert np.median(fitted(3)) > 0.5  # in 25 runs of 40 the slopes are certain
 
 
 @pytest.mark.slow
