@@ -486,6 +486,7 @@ def coverage(kind, n, mu, runs, seed, *, fresh):
 
 
 @pytest.mark.slow
+@pytest.mark.first(12)
 @pytest.mark.parametrize("fresh", [False, True])
 @pytest.mark.parametrize("kind", ["even", "spread", "heavy", "zeros"])
 @pytest.mark.parametrize(("n", "mu"), [(2000, 0.237), (20_000, 0.237), (20_000, 0.124)])
@@ -590,6 +591,7 @@ def test_ranking_and_calibration_are_those_of_scikit_learn_but_for_the_cells():
 
 
 @pytest.mark.slow
+@pytest.mark.first(4)
 @pytest.mark.parametrize("fresh", [False, True])
 @pytest.mark.parametrize(("n", "mu", "share", "apart"), [
     (2000, 0.237, 0.4, 1.0), (20_000, 0.237, 0.05, 1.5), (20_000, 0.0275, 0.5, 0.0)

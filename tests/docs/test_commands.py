@@ -44,6 +44,8 @@ AUTHORS = {
     ROOT / "docs/howto/share-an-experiment.md": ("joblib", "matplotlib", "pyarrow", "scikit-learn"),
 }
 IN_CI = {"publish-a-scorer", "add-a-command"}
+# These take a quarter of a minute: scripts that show no more than that they run, and the kit on parts.
+BY_HAND = {"publish-other-parts", "s-gbdt", "trees", "kit"}
 SETUP = "python -m pip install -q uv && uv run "
 TESTS = f"{SETUP}pytest"
 BLOCK = re.compile(
@@ -117,9 +119,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def case(page: Path) -> Any:
     """Return the page as a parameter; all pages take a minute, so the default suite runs the README alone."""
-    return pytest.param(
-        page, marks=() if page == README else pytest.mark.slow, id=str(page.relative_to(ROOT))
-    )
+    mark = pytest.mark.exhaustive if page.stem in BY_HAND else pytest.mark.slow
+    return pytest.param(page, marks=() if page == README else mark, id=str(page.relative_to(ROOT)))
 
 
 @pytest.mark.parametrize(

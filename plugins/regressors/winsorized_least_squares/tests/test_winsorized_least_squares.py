@@ -397,7 +397,7 @@ def test_intervals_of_releases_hold_the_projection_that_they_are_about():
         release = plan.run(data, randomness=Randomness.from_seed(run))
         intervals, truth = release.intervals(), projection(release.model, *population)
         held.append((intervals.bounds[:, 0] <= truth) & (truth <= intervals.bounds[:, 1]))
-    assert 0.89 <= np.mean(held) <= 0.99  # 50 runs, .94 of 400; docs/results/intervals.md has 300 of each table
+    assert 0.89 <= np.mean(held) <= 0.99  # 50 runs; docs/results/intervals.md has 300 each
 
 
 @pytest.mark.slow
