@@ -372,10 +372,8 @@ def _exact_laws(neighboring: Neighboring) -> Iterator[tuple[Event, int, Exact]]:
         if neighboring is ADD_REMOVE:
             # Records that contribute all they may in as many rounds as are paid for.
             events += [Filtered(gaussian, 2 * charged, charged) for charged in (1, 4, 30)]
-    for many, ratio in (
-        (9, 2.0),
-        (70, 1.1),
-    ):  # of different multipliers, which nobody may take for their mean
+    # Of different multipliers, which nobody may take for their mean.
+    for many, ratio in ((9, 2.0), (70, 1.1)):
         different = tuple(Gaussian(0.5 * ratio**i, neighboring) for i in range(many))
         joint = Gaussian(1 / math.hypot(*(1 / noise.noise_multiplier for noise in different)), neighboring)
         yield Sequence(different), 1, law_of(joint).delta
